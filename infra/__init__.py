@@ -1,0 +1,1 @@
+"""The two event logs, the Postgres engine, embedded Postgres, settings, telemetry, migrations."""

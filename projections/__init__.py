@@ -1,0 +1,1 @@
+"""Tables, one module per projection, and the queries that read them."""
