@@ -109,6 +109,10 @@ class Misconfigured(Unavailable):
     """A setting, topic or data directory that turnlog refuses to run with; the text says what to set."""
 
 
+class DataDirectoryInUse(Unavailable):
+    """Another process has the data directory; the text names the directory and that process's pid."""
+
+
 class Fenced(Unavailable):
     """Another projector owns the partition now; whatever this one was doing is void."""
 

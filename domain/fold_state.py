@@ -5,6 +5,7 @@ from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
 
+from turnlog.domain.events import EventType
 from turnlog.domain.session_key import Scope
 
 
@@ -92,6 +93,7 @@ class Touched:
     event_ids: set[UUID] = field(default_factory=set)
     key_hashes: set[bytes] = field(default_factory=set)
     entry_hashes: set[UUID] = field(default_factory=set)
+    """Of the entries the batch would add; each hash also covers its session."""
     producers: set[UUID] = field(default_factory=set)
 
 
@@ -104,11 +106,11 @@ class Loaded:
     """Session id → offset of its last delete."""
     clears: dict[Scope, int] = field(default_factory=dict)
     """Scope → offset of its last clear."""
-    judged: dict[tuple[UUID, UUID], Judged] = field(default_factory=dict)
-    """(subject id, event id) → first verdict."""
-    judged_keys: dict[bytes, Judged] = field(default_factory=dict)
-    """Key hash → first verdict."""
-    entry_hashes: set[UUID] = field(default_factory=set)
-    """Those of the touched entry hashes that are already stored."""
+    judged: dict[tuple[UUID, EventType, UUID], Judged] = field(default_factory=dict)
+    """(subject id, type, event id) → first verdict."""
+    judged_keys: dict[tuple[UUID, EventType, bytes], Judged] = field(default_factory=dict)
+    """(subject id, type, key hash) → first verdict."""
+    entry_hashes: dict[UUID, set[UUID]] = field(default_factory=dict)
+    """Session id → those of its touched entry hashes that are already stored."""
     fenced_producers: dict[UUID, int] = field(default_factory=dict)
     """Producer → offset at which it was fenced in this partition."""
