@@ -1,0 +1,48 @@
+"""The tables of the Postgres event log: the records, and the counter row whose lock serialises writers."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    Uuid,
+    text,
+)
+
+log_metadata = MetaData(schema="turnlog")
+
+event_log_head = Table(
+    "event_log_head",
+    log_metadata,
+    Column("one", Boolean, primary_key=True, server_default=text("true")),
+    Column("next_offset", BigInteger, nullable=False, server_default=text("0")),
+    Column("appended_ms", BigInteger, nullable=False, server_default=text("0"), comment="Append times never go back"),
+    CheckConstraint("one", name="event_log_head_one_row"),
+    postgresql_with={"fillfactor": 10},
+)
+
+event_log = Table(
+    "event_log",
+    log_metadata,
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("event_id", Uuid, nullable=False),
+    Column("appended_ms", BigInteger, nullable=False),
+    Column("time_ms", BigInteger, comment="When it was accepted, Unix ms"),
+    Column("sent_after", BigInteger),
+    Column("attempt", Integer, nullable=False),
+    Column("ignorable", Boolean, nullable=False),
+    Column("type", Text),
+    Column("stream", Text),
+    Column("subject", Text),
+    Column("producer", Uuid),
+    Column("idempotency_key", LargeBinary),
+    Column("request_hash", LargeBinary),
+    Column("actor", Text),
+    Column("traceparent", Text),
+    Column("value", LargeBinary, comment="UTF-8 JSON; null = erased"),
+)
