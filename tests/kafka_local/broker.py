@@ -65,7 +65,7 @@ class LocalBroker:
     def pid(self) -> int:
         """The process id. Raises RuntimeError while it isn't running."""
         if self._process is None or not self.running():
-            raise RuntimeError(f"the broker on {self.bootstrap} isn't running:\n{self.log_tail()}")
+            raise RuntimeError(f"the broker on {self.bootstrap} isn't running:\n{self.log_excerpt()}")
         return self._process.pid
 
     def launch(self) -> None:
@@ -94,7 +94,7 @@ class LocalBroker:
     def serving(self) -> bool:
         """Whether it has joined its own quorum and accepts connections. Raises RuntimeError if it died instead."""
         if not self.running():
-            raise RuntimeError(f"the broker on {self.bootstrap} died:\n{self.log_tail()}")
+            raise RuntimeError(f"the broker on {self.bootstrap} died:\n{self.log_excerpt()}")
         with self.log_file.open("rb") as log:
             log.seek(self._log_start)
             if _STARTED not in log.read():
@@ -107,7 +107,9 @@ class LocalBroker:
         until = time.monotonic() + deadline_s
         while not self.serving():
             if time.monotonic() > until:
-                raise RuntimeError(f"the broker on {self.bootstrap} is not up after {deadline_s} s:\n{self.log_tail()}")
+                raise RuntimeError(
+                    f"the broker on {self.bootstrap} is not up after {deadline_s} s:\n{self.log_excerpt()}"
+                )
             time.sleep(0.05)
 
     def terminate(self) -> None:
@@ -130,11 +132,18 @@ class LocalBroker:
             except subprocess.TimeoutExpired:
                 self.kill()
 
-    def log_tail(self, lines: int = 20) -> str:
-        """The last lines of the broker's log, for an error message."""
-        if not self.log_file.exists():
-            return "(no log)"
-        return "\n".join(self.log_file.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+    def segments_holding(self, topic: str, content: bytes) -> list[str]:
+        """The names of the topic's segment files, in every partition, in which these bytes occur."""
+        segments = self.data.glob(f"{topic}-[0-9]*/*.log")
+        return sorted(f"{segment.parent.name}/{segment.name}" for segment in segments if _occurs(content, segment))
+
+    def log_excerpt(self) -> str:
+        """The errors that it logged since its last launch, else its last lines."""
+        with self.log_file.open("rb") as log:
+            log.seek(self._log_start)
+            lines = log.read().decode(errors="replace").splitlines()
+        errors = [at for at, line in enumerate(lines) if " ERROR " in line]
+        return "\n".join(lines[errors[0] : errors[0] + 20] if errors else lines[-20:])
 
     def _jvm(self, *more: str) -> list[str]:
         return [self._install.java.path, *JVM_OPTIONS, *more, "-cp", f"{self._install.jars}/*"]
@@ -150,6 +159,13 @@ class LocalBroker:
         )
         if done.returncode != 0:
             raise KafkaUnavailableError(f"the broker's storage could not be formatted:\n{done.stdout}{done.stderr}")
+
+
+def _occurs(content: bytes, file: Path) -> bool:
+    try:
+        return content in file.read_bytes()
+    except FileNotFoundError:  # the cleaner replaced it meanwhile
+        return False
 
 
 def _die_with_parent() -> Callable[[], None] | None:

@@ -30,7 +30,7 @@ def kafka_version() -> str:
 
 
 def cache_directory() -> Path:
-    """Where jars and the detached broker's state are kept: `TURNLOG_KAFKA_CACHE`, else the checkout's `.cache/kafka`."""
+    """Where jars and the detached broker's state are: `TURNLOG_KAFKA_CACHE`, else `.cache/kafka` in the checkout."""
     chosen = os.environ.get("TURNLOG_KAFKA_CACHE")
     return Path(chosen).absolute() if chosen else Path(__file__).parents[2] / ".cache" / "kafka"
 
