@@ -50,6 +50,11 @@ class TurnlogError(Exception):
 
     category: Category = Category.BUG
 
+    @classmethod
+    def status(cls) -> int:
+        """The HTTP status of this kind of error."""
+        return HTTP_STATUS[cls.category]
+
 
 class BadInput(TurnlogError):  # noqa: N818 - the tree names conditions, not "errors"
     """The caller's input breaks a rule; the text names the field."""

@@ -1,0 +1,107 @@
+"""Reading transcript rows: a page of one session, a stretch of a merged stream, single rows.
+
+Pages and streams show rows above the session's cleared floor that a late arrival didn't join to the set-aside part.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from turnlog.domain.fold_state import Placement
+from turnlog.domain.positions import ROWS_PER_EVENT
+
+_SET_ASIDE = int(Placement.SET_ASIDE)
+
+_PAGE = f"""
+SELECT row_id, entry FROM transcript_entries
+WHERE session_id = $1 AND row_id < $2 AND placement <> {_SET_ASIDE}
+  AND row_id > coalesce((SELECT cleared_floor FROM sessions WHERE session_id = $1), 0)
+ORDER BY row_id DESC LIMIT $3
+"""  # noqa: S608 - a constant of this module
+
+_ENTRY = "SELECT entry FROM transcript_entries WHERE session_id = $1 AND row_id = $2"
+
+_CLEARED_AT = "SELECT cleared_at_ms FROM endings WHERE partition = $1 AND position = $2 AND ordinal = 0"
+
+_MERGED = f"""
+WITH members AS (SELECT session_id, cleared_floor FROM sessions WHERE {{members}}),
+rows AS (
+  SELECT row.row_id, row.entry FROM members CROSS JOIN LATERAL (
+    SELECT row_id, entry FROM transcript_entries
+    WHERE session_id = members.session_id AND row_id > greatest($1, members.cleared_floor) AND placement <> {_SET_ASIDE}
+    ORDER BY row_id LIMIT $2
+  ) AS row
+  ORDER BY row.row_id LIMIT $2
+)
+SELECT c.next_offset, rows.row_id, rows.entry
+FROM checkpoints AS c LEFT JOIN rows ON true
+WHERE c.generation = $3 AND c.partition = $4
+ORDER BY rows.row_id
+"""  # noqa: S608 - a constant of this module
+_TEAM_ROWS = _MERGED.format(members="team_id = $5 AND room_id IS NOT DISTINCT FROM $6::text")
+_AGENT_ROWS = _MERGED.format(members="agent_id = $5")
+
+
+class PageRows(NamedTuple):
+    """The newest rows of a session, newest first: (row id, JSON text); `older` tells whether there are more."""
+
+    rows: list[tuple[int, str]]
+    older: bool
+
+
+class MergedRows(NamedTuple):
+    """Rows of several sessions in increasing row id. Every visible row up to `upto` is among them or lies before."""
+
+    rows: list[tuple[int, str]]
+    upto: int
+
+
+async def newest(connection: asyncpg.Connection[Any], session: UUID, before: int, limit: int) -> PageRows:
+    """At most `limit` rows below row id `before`."""
+    found = await connection.fetch(_PAGE, session, before, limit + 1)
+    return PageRows([(row[0], row[1]) for row in found[:limit]], len(found) > limit)
+
+
+async def entry(connection: asyncpg.Connection[Any], session: UUID, row: int) -> bytes | None:
+    """The exact JSON of one row, or None."""
+    text: str | None = await connection.fetchval(_ENTRY, session, row)
+    return None if text is None else text.encode()
+
+
+async def cleared_at_ms(connection: asyncpg.Connection[Any], partition: int, offset: int) -> int:
+    """When (Unix ms) the clear at this position was asked for."""
+    value: int = await connection.fetchval(_CLEARED_AT, partition, offset)
+    return value
+
+
+async def team_rows(
+    connection: asyncpg.Connection[Any],
+    team_id: str,
+    room_id: str | None,
+    *,
+    after_row: int,
+    limit: int,
+    generation: int,
+    partition: int,
+) -> MergedRows:
+    """Rows of a team's General sessions, or of one room, above row id `after_row`."""
+    found = await connection.fetch(_TEAM_ROWS, after_row, limit, generation, partition, team_id, room_id)
+    return _merged(found, after_row, limit)
+
+
+async def agent_rows(
+    connection: asyncpg.Connection[Any], agent_id: str, *, after_row: int, limit: int, generation: int, partition: int
+) -> MergedRows:
+    """Rows of an agent's own (1:1) sessions above row id `after_row`."""
+    found = await connection.fetch(_AGENT_ROWS, after_row, limit, generation, partition, agent_id)
+    return _merged(found, after_row, limit)
+
+
+def _merged(found: Sequence[asyncpg.Record], after_row: int, limit: int) -> MergedRows:
+    rows = [(row[1], row[2]) for row in found if row[1] is not None]
+    if len(rows) == limit:
+        return MergedRows(rows, rows[-1][0])
+    applied = found[0][0] * ROWS_PER_EVENT - 1 if found else after_row
+    return MergedRows(rows, max(after_row, applied))

@@ -1,0 +1,54 @@
+"""Listing sessions by key, a keyset page at a time, and reading one session's epoch and resume point."""
+
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from turnlog.domain.fold_state import ResumePoint
+from turnlog.domain.session_key import Scope
+
+_LIST = """
+SELECT session_key, visible_entries, greatest(last_delete, last_clear, last_reset) AS epoch, last_activity_ms
+FROM sessions AS s
+WHERE session_key > $1 AND starts_with(session_key, $2) AND session_key >= $2
+  AND (total_entries > 0 OR total_messages > 0 OR fork_source IS NOT NULL
+       OR EXISTS (SELECT FROM resume_points AS r WHERE r.session_id = s.session_id))
+ORDER BY session_key LIMIT $3
+"""
+
+_RESUME = """
+SELECT coalesce(greatest(s.last_delete, s.last_clear, s.last_reset),
+                greatest((SELECT last_delete FROM fences WHERE session_id = $1),
+                         (SELECT max(last_clear) FROM clears
+                          JOIN unnest($2::text[], $3::text[]) AS of(team_id, scope) USING (team_id, scope))), 0) AS epoch,
+       r.runtime, r.resume_id, r.saved_ms, r.position
+FROM (SELECT 1) AS one
+LEFT JOIN sessions AS s ON s.session_id = $1
+LEFT JOIN resume_points AS r ON r.session_id = $1
+"""
+
+
+class ListedSession(NamedTuple):
+    """One listed session. `entries` is what its pages show; `last_activity_ms` is Unix ms of the log's append time."""
+
+    key: str
+    entries: int
+    epoch: int
+    last_activity_ms: int
+
+
+async def listed(connection: asyncpg.Connection[Any], prefix: str, after_key: str, limit: int) -> list[ListedSession]:
+    """At most `limit` sessions whose key starts with `prefix` and sorts (bytewise) after `after_key`."""
+    return [ListedSession(*row) for row in await connection.fetch(_LIST, after_key, prefix, limit)]
+
+
+async def resume_point(
+    connection: asyncpg.Connection[Any], session: UUID, scopes: tuple[Scope, ...]
+) -> tuple[ResumePoint | None, int]:
+    """The session's resume point and epoch; a session never seen has the epoch of its fence and scopes."""
+    row = await connection.fetchrow(_RESUME, session, [s.team_id for s in scopes], [s.name for s in scopes])
+    if row is None:
+        return None, 0
+    epoch, runtime, resume_id, saved_ms, position = row
+    return None if resume_id is None else ResumePoint(runtime, resume_id, saved_ms, position), epoch
