@@ -72,6 +72,11 @@ class SessionState:
         """True once it has an entry, a message, a resume point or a fork source."""
         return bool(self.total_entries or self.total_messages or self.resume_point or self.fork)
 
+    def note_activity(self, appended_ms: int) -> None:
+        """Something was applied at this append time (Unix ms), which may lie before an earlier record's."""
+        self.first_activity_ms = self.first_activity_ms or appended_ms
+        self.last_activity_ms = max(self.last_activity_ms, appended_ms)
+
 
 class Judged(NamedTuple):
     """The first verdict on an event id or key hash: its event, its offset and the HTTP-like status it got."""
