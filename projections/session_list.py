@@ -21,7 +21,8 @@ _RESUME = """
 SELECT coalesce(greatest(s.last_delete, s.last_clear, s.last_reset),
                 greatest((SELECT last_delete FROM fences WHERE session_id = $1),
                          (SELECT max(last_clear) FROM clears
-                          JOIN unnest($2::text[], $3::text[]) AS of(team_id, scope) USING (team_id, scope))), 0) AS epoch,
+                          JOIN unnest($2::text[], $3::text[]) AS own(team_id, scope) USING (team_id, scope))),
+                0) AS epoch,
        r.runtime, r.resume_id, r.saved_ms, r.position
 FROM (SELECT 1) AS one
 LEFT JOIN sessions AS s ON s.session_id = $1

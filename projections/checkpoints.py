@@ -1,0 +1,136 @@
+"""The `checkpoints` ledger: how far each partition is applied, and which projector may go on from there.
+
+A *lease* says who should project a partition, a *fence* makes it safe: taking a partition over bumps the fence, and
+every batch moves the checkpoint on with `WHERE fence = mine AND next_offset = expected`. All times are the database's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+from uuid import UUID
+
+from turnlog.projections.statement import Connection
+
+ADVANCE = """
+UPDATE checkpoints SET
+  next_offset = {next_offset}::bigint, last_offset = {last_offset}::bigint, last_event_id = {last_event_id}::uuid,
+  lease_until = clock_timestamp() + {lease_ms}::bigint * interval '1 ms', stopped = NULL
+WHERE generation = {generation}::int AND partition = {partition}::smallint AND fence = {fence}::bigint
+  AND next_offset = {expected}::bigint
+RETURNING true
+"""
+
+_ENSURE = """
+INSERT INTO checkpoints (generation, partition) SELECT $1::int, p FROM generate_series(0, $2::int - 1) AS p
+ON CONFLICT DO NOTHING
+"""
+
+_CLAIM = """
+UPDATE checkpoints c SET
+  owner = $2, fence = c.fence + 1, lease_until = clock_timestamp() + $3::bigint * interval '1 ms'
+FROM (
+  SELECT partition FROM checkpoints
+  WHERE generation = $1::int AND (owner IS NULL OR lease_until < clock_timestamp())
+    AND generation = (SELECT live FROM generations)
+  ORDER BY lease_until NULLS FIRST, partition LIMIT $4 FOR UPDATE SKIP LOCKED
+) AS free
+WHERE c.generation = $1::int AND c.partition = free.partition
+RETURNING c.partition, c.fence, c.next_offset, c.last_offset, c.last_event_id
+"""
+
+_RENEW = """
+UPDATE checkpoints c SET lease_until = clock_timestamp() + $3::bigint * interval '1 ms'
+FROM unnest($4::smallint[], $5::bigint[]) AS mine(partition, fence)
+WHERE c.generation = $1::int AND c.partition = mine.partition AND c.fence = mine.fence AND c.owner = $2
+RETURNING c.partition
+"""
+
+_RELEASE = """
+UPDATE checkpoints c SET owner = NULL, lease_until = NULL
+FROM unnest($3::smallint[], $4::bigint[]) AS mine(partition, fence)
+WHERE c.generation = $1::int AND c.partition = mine.partition AND c.fence = mine.fence AND c.owner = $2
+"""
+
+_STOP = """
+UPDATE checkpoints SET stopped = $4 WHERE generation = $1::int AND partition = $2::smallint AND fence = $3
+"""
+
+_HELD = """
+SELECT partition, fence, next_offset, last_offset, last_event_id FROM checkpoints
+WHERE generation = $1::int AND partition = $2::smallint AND fence = $3
+"""
+
+_READ = "SELECT partition, next_offset, stopped, owner FROM checkpoints WHERE generation = $1::int ORDER BY partition"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A partition as its holder knows it: its fence, and how far it is applied.
+
+    `last_offset` and `last_event_id` name the last applied record that had a value, None before the first.
+    """
+
+    generation: int
+    partition: int
+    fence: int
+    next_offset: int
+    last_offset: int | None
+    last_event_id: UUID | None
+
+    def moved(self, next_offset: int, last: tuple[int, UUID] | None) -> "Held":
+        """The same after a batch: `last` is its last record with a value (offset, event id), None if it had none."""
+        last_offset, last_event_id = last or (self.last_offset, self.last_event_id)
+        return replace(self, next_offset=next_offset, last_offset=last_offset, last_event_id=last_event_id)
+
+
+class Checkpoint(NamedTuple):
+    """One partition as anybody may read it. `stopped` says why it is stopped, if a record there can't be folded."""
+
+    partition: int
+    next_offset: int
+    stopped: str | None
+    owner: UUID | None
+
+
+async def ensure(connection: Connection, generation: int, partitions: int) -> None:
+    """Make the rows that are missing, at offset 0."""
+    await connection.execute(_ENSURE, generation, partitions)
+
+
+async def claim(connection: Connection, generation: int, member: UUID, lease_ms: int, limit: int) -> list[Held]:
+    """Take up to `limit` free partitions over: nobody's, or of a projector whose lease ran out.
+
+    Takes nothing if the generation isn't the live one. A partition whose holder is in a transaction right now is left
+    for the next look.
+    """
+    rows = await connection.fetch(_CLAIM, generation, member, lease_ms, limit)
+    return [Held(generation, *row) for row in rows]
+
+
+async def renew(
+    connection: Connection, generation: int, member: UUID, lease_ms: int, held: Sequence[tuple[int, int]]
+) -> set[int]:
+    """Make the leases of these (partition, fence) last `lease_ms` from now; the partitions that are still held."""
+    rows = await connection.fetch(_RENEW, generation, member, lease_ms, [p for p, _ in held], [f for _, f in held])
+    return {row["partition"] for row in rows}
+
+
+async def release(connection: Connection, generation: int, member: UUID, held: Sequence[tuple[int, int]]) -> None:
+    """Give these (partition, fence) back, as far as they are still held."""
+    await connection.execute(_RELEASE, generation, member, [p for p, _ in held], [f for _, f in held])
+
+
+async def stop(connection: Connection, held: Held, cause: str) -> None:
+    """Write down why the partition is stopped. The next applied batch wipes it."""
+    await connection.execute(_STOP, held.generation, held.partition, held.fence, cause)
+
+
+async def reread(connection: Connection, held: Held) -> Held | None:
+    """The partition as it is stored now, None if it was taken over: what to do after a lost answer."""
+    row = await connection.fetchrow(_HELD, held.generation, held.partition, held.fence)
+    return None if row is None else Held(held.generation, *row)
+
+
+async def read(connection: Connection, generation: int) -> list[Checkpoint]:
+    """Every partition's checkpoint, by partition."""
+    return [Checkpoint(*row) for row in await connection.fetch(_READ, generation)]

@@ -1,0 +1,56 @@
+"""Which log these tables were projected from: its id, kind and partition count (one row, `log_identity`)."""
+
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from turnlog.domain.errors import Misconfigured
+
+_READ = "SELECT log_id, kind, topic, partitions FROM log_identity"
+_RECORD = """
+INSERT INTO log_identity (log_id, kind, topic, partitions) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING
+"""
+
+
+class LogIdentity(NamedTuple):
+    """`kind` is `kafka` or `postgres`; `topic` is set for Kafka."""
+
+    log_id: UUID
+    kind: str
+    topic: str | None
+    partitions: int
+
+
+async def recorded(connection: asyncpg.Connection[Any]) -> LogIdentity | None:
+    """The log these tables belong to, or None before the first start."""
+    row = await connection.fetchrow(_READ)
+    return None if row is None else LogIdentity(*row)
+
+
+async def claim(connection: asyncpg.Connection[Any], found: LogIdentity) -> None:
+    """Record the log at the first start; later refuse any other by name. Raises Misconfigured."""
+    await connection.execute(_RECORD, *found)
+    known = await recorded(connection)
+    if known is None or known == found:
+        return
+    if known.kind != found.kind:
+        raise Misconfigured(
+            f"these tables were projected from a {known.kind} log, this start uses a {found.kind} log: "
+            "point turnlog at the former log, or at an empty database"
+        )
+    if known.log_id != found.log_id:
+        raise Misconfigured(
+            f"another log: the tables belong to log {known.log_id}, {_where(found)} holds log {found.log_id}. "
+            "Was the topic recreated? Use the former log, or an empty database"
+        )
+    if known.partitions != found.partitions:
+        raise Misconfigured(
+            f"{_where(found)} has {found.partitions} partitions, its log was made with {known.partitions}: "
+            "the partition count of a log never changes"
+        )
+    raise Misconfigured(f"the log is known as {_where(known)}, this start names {_where(found)}")
+
+
+def _where(identity: LogIdentity) -> str:
+    return "the Postgres event log" if identity.topic is None else f"topic {identity.topic!r}"

@@ -1,0 +1,218 @@
+"""Between the fold and the tables: everything a batch touches in one query, everything it changes as sets of rows.
+
+Four round trips apply a batch of turns: begin, `advance_and_load`, one combined write, commit.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from turnlog.domain.errors import Fenced
+from turnlog.domain.events import EventType
+from turnlog.domain.fold_effects import Effects
+from turnlog.domain.fold_state import Judged, Loaded, Touched
+from turnlog.domain.session_key import Scope
+from turnlog.projections import (
+    agent_messages,
+    attachments,
+    checkpoints,
+    clears,
+    endings,
+    erasure_outbox,
+    event_index,
+    fenced_producers,
+    fences,
+    requests,
+    resume_points,
+    sessions,
+    transcript_entries,
+)
+from turnlog.projections.checkpoints import Held
+from turnlog.projections.statement import Connection, Statement, combined
+
+ROLLBACK_S = 5.0
+
+# Every look-up here is by key. Without the first two settings a plan made while a table was small (or was never
+# analysed) reads the whole table until autovacuum comes by; without the third a stuck holder keeps its row locks.
+_BEGIN = """
+BEGIN;
+SET LOCAL enable_seqscan = off;
+SET LOCAL plan_cache_mode = force_generic_plan;
+SET LOCAL jit = off;
+SET LOCAL idle_in_transaction_session_timeout = '10s';
+"""
+
+_LOADED = f"""
+  ARRAY({sessions.LOAD}) AS sessions,
+  ARRAY({fences.LOAD}) AS fences,
+  ARRAY({clears.LOAD}) AS clears,
+  ARRAY({event_index.LOAD_BY_EVENT_ID}) AS by_event_id,
+  ARRAY({event_index.LOAD_BY_KEY_HASH}) AS by_key_hash,
+  ARRAY({transcript_entries.LOAD_HASHES}) AS entry_hashes,
+  ARRAY({fenced_producers.LOAD}) AS fenced_producers
+"""
+_CLEARED = f", ARRAY({sessions.LOAD_CLEARED}) AS cleared"
+_TOUCHED = (
+    "partition",
+    "session_ids",
+    "scope_teams",
+    "scope_names",
+    "event_ids",
+    "key_hashes",
+    "entry_hashes",
+    "producers",
+)
+_TOUCHED_CLEARED = ("cleared_teams", "cleared_rooms")
+_ADVANCED = ("generation", "fence", "expected", "next_offset", "last_offset", "last_event_id", "lease_ms")
+
+
+def _numbered(template: str, names: Sequence[str]) -> str:
+    return template.format(**{name: f"${index}" for index, name in enumerate(names, 1)})
+
+
+_LOAD = _numbered(f"SELECT {_LOADED}", _TOUCHED)
+_LOAD_WITH_CLEARED = _numbered(f"SELECT {_LOADED}{_CLEARED}", _TOUCHED + _TOUCHED_CLEARED)
+_FENCED = f"WITH mine AS ({checkpoints.ADVANCE}) SELECT EXISTS (SELECT FROM mine) AS mine,"  # noqa: S608 - constants
+_ADVANCE_AND_LOAD = _numbered(f"{_FENCED}{_LOADED}", _TOUCHED + _ADVANCED)
+_ADVANCE_AND_LOAD_WITH_CLEARED = _numbered(f"{_FENCED}{_LOADED}{_CLEARED}", _TOUCHED + _ADVANCED + _TOUCHED_CLEARED)
+
+
+@asynccontextmanager
+async def transaction(connection: Connection) -> AsyncIterator[None]:
+    """One transaction with the settings that loading and applying need; rolled back on any error or cancellation."""
+    await connection.execute(_BEGIN)
+    try:
+        yield
+        await connection.execute("COMMIT")
+    except BaseException:
+        with anyio.move_on_after(ROLLBACK_S, shield=True):
+            if not connection.is_closed():
+                await connection.execute("ROLLBACK")
+        raise
+
+
+async def load(connection: Connection, partition: int, touched: Touched) -> Loaded:
+    """The stored state of everything the batch touches. One round trip."""
+    args = _touched_args(partition, touched)
+    if touched.cleared:
+        return _loaded(await connection.fetchrow(_LOAD_WITH_CLEARED, *args, *_cleared_args(touched)))
+    return _loaded(await connection.fetchrow(_LOAD, *args))
+
+
+async def advance_and_load(
+    connection: Connection, before: Held, after: Held, touched: Touched, *, lease_ms: int
+) -> Loaded:
+    """Move the checkpoint from `before` to `after`, then `load`. One round trip. Raises Fenced.
+
+    One statement has one snapshot, taken before the checkpoint's row lock is had. That is safe: whoever waits for
+    the lock and still finds its own fence and offset has waited for nobody who wrote rows.
+    """
+    args = (
+        *_touched_args(before.partition, touched),
+        before.generation,
+        before.fence,
+        before.next_offset,
+        after.next_offset,
+        after.last_offset,
+        after.last_event_id,
+        lease_ms,
+    )
+    if touched.cleared:
+        row = await connection.fetchrow(_ADVANCE_AND_LOAD_WITH_CLEARED, *args, *_cleared_args(touched))
+    else:
+        row = await connection.fetchrow(_ADVANCE_AND_LOAD, *args)
+    if row is None or not row["mine"]:
+        raise Fenced(f"partition {before.partition} has another projector, or its checkpoint moved")
+    return _loaded(row)
+
+
+async def apply(connection: Connection, partition: int, effects: Effects) -> None:
+    """Write what the fold decided. Run it inside `transaction`."""
+    for statement in statements(partition, effects):
+        await connection.execute(statement.sql, *statement.args)
+
+
+def statements(partition: int, effects: Effects) -> list[Statement]:
+    """What `apply` runs, in this order: removals of deleted sessions, then everything that is written."""
+    found: list[Statement] = []
+    if effects.deleted:
+        ids = list(effects.deleted)
+        tables = (transcript_entries, agent_messages, attachments, resume_points, sessions)
+        found.append(combined([table.delete(ids) for table in tables]))
+        found.append(erasure_outbox.move_from_index(ids))
+    writes = list(_writes(partition, effects))
+    if writes:
+        found.append(combined(writes))
+    return found
+
+
+def _writes(partition: int, effects: Effects) -> list[Statement]:
+    writes: list[Statement] = []
+    if effects.entries:
+        writes.append(transcript_entries.insert(effects.entries))
+    if effects.messages:
+        writes.append(agent_messages.insert(effects.messages))
+    if effects.sessions:
+        writes.append(sessions.upsert(partition, effects.sessions.values()))
+        points = [(state.id, state.resume_point) for state in effects.sessions.values() if state.resume_point]
+        without = [state.id for state in effects.sessions.values() if state.resume_point is None]
+        if points:
+            writes.append(resume_points.upsert(points))
+        if without:
+            writes.append(resume_points.delete(without))
+    if effects.attachments:
+        writes.append(attachments.insert(effects.attachments))
+    if effects.endings:
+        writes.append(endings.insert(partition, effects.endings))
+    if effects.fences:
+        writes.append(fences.upsert(partition, effects.fences))
+    if effects.clears:
+        writes.append(clears.upsert(partition, effects.clears))
+    if effects.fenced_producers:
+        writes.append(fenced_producers.upsert(partition, effects.fenced_producers))
+    if effects.index:
+        writes.append(event_index.insert(partition, effects.index))
+    awaited = [verdict for verdict in effects.verdicts if verdict.awaited]
+    if awaited:
+        writes.append(requests.insert(partition, awaited))
+    if effects.outbox:
+        writes.append(erasure_outbox.insert(partition, effects.outbox))
+    return writes
+
+
+def _touched_args(partition: int, touched: Touched) -> tuple[object, ...]:
+    return (
+        partition,
+        list(touched.session_ids),
+        [scope.team_id for scope in touched.scopes],
+        [scope.name for scope in touched.scopes],
+        list(touched.event_ids),
+        list(touched.key_hashes),
+        list(touched.entry_hashes),
+        list(touched.producers),
+    )
+
+
+def _cleared_args(touched: Touched) -> tuple[object, ...]:
+    scopes = list(touched.cleared)
+    return [scope.team_id for scope in scopes], sessions.cleared_rooms(scopes)
+
+
+def _loaded(row: Any) -> Loaded:  # noqa: ANN401 - a row of nested records
+    loaded = Loaded(
+        fences=dict(row["fences"]),
+        clears={Scope(team_id, name): offset for team_id, name, offset in row["clears"]},
+        fenced_producers=dict(row["fenced_producers"]),
+    )
+    for stored in (*row["sessions"], *row.get("cleared", ())):
+        state = sessions.state_of(stored)
+        loaded.sessions[state.id] = state
+    for subject_id, kind, event_id, offset, status, _ in row["by_event_id"]:
+        loaded.judged.setdefault((subject_id, EventType(kind), event_id), Judged(event_id, offset, status))
+    for subject_id, kind, event_id, offset, status, key_hash in row["by_key_hash"]:
+        loaded.judged_keys.setdefault((subject_id, EventType(kind), key_hash), Judged(event_id, offset, status))
+    for session_id, entry_hash in row["entry_hashes"]:
+        loaded.entry_hashes.setdefault(session_id, set()).add(entry_hash)
+    return loaded
