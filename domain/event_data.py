@@ -10,6 +10,9 @@ import msgspec
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
 NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
 
+RawValue = msgspec.Raw | msgspec.UnsetType
+"""One raw JSON value, or UNSET; a `null` means the same as UNSET. (msgspec reads `Raw | None` as None alone.)"""
+
 
 class _Data(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Unknown fields are ignored: a released schema changes only by optional additions."""
@@ -43,7 +46,7 @@ class TurnAppended(_Data, frozen=True):
     based_on: Count | None = None
     outcome: Literal["ok", "failed", "interrupted"] = "ok"
     error: str | None = None
-    usage: msgspec.Raw | None = None
+    usage: RawValue = msgspec.UNSET
     finish_reason: str | None = None
     resume_point: ResumePointData | None = None
     agent: str | None = None
@@ -111,7 +114,7 @@ class ContextReset(_Data, frozen=True):
     """Ends the context of every listed key; the divider becomes a row of `notice_key`."""
 
     session_keys: Annotated[list[NonEmpty], msgspec.Meta(min_length=1)]
-    divider: msgspec.Raw | None = None
+    divider: RawValue = msgspec.UNSET
     notice_key: str | None = None
 
 

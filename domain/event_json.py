@@ -63,17 +63,20 @@ def decode_data(event: Event) -> d.EventData | None:
 
 
 def _decode_exactly(decoder: msgspec.json.Decoder[Any], data: bytes) -> Any:  # noqa: ANN401 - one of EventData
-    """The road for documents with lone-surrogate escapes: raw parts apart, the rest by msgspec."""
+    """The road for documents with lone-surrogate escapes: raw parts apart, the rest by msgspec, unknown fields out."""
     members = split_object(data)
     raw: dict[str, Any] = {}
-    for name in _RAW_LISTS:
-        if members.get(name, b"null") != b"null":
-            raw[name] = [msgspec.Raw(part) for part in split_array(members.pop(name))]
-    for name in _RAW_VALUES:
-        if members.get(name, b"null") != b"null":
-            raw[name] = msgspec.Raw(members.pop(name))
-    members |= {name: b"[]" if isinstance(value, list) else b"0" for name, value in raw.items()}
-    rest = b",".join(_encoder.encode(name) + b":" + value for name, value in members.items())
-    decoded = decoder.decode(b"{" + rest + b"}")
-    known = {name: value for name, value in raw.items() if name in decoded.__struct_fields__}
-    return msgspec.structs.replace(decoded, **known)
+    stand_ins: dict[str, bytes] = {}
+    for name in decoder.type.__struct_encode_fields__:
+        value = members.get(name)
+        if value is None:
+            continue
+        if name in _RAW_LISTS and value != b"null":
+            raw[name] = [msgspec.Raw(part) for part in split_array(value)]
+            value = b"[]"
+        elif name in _RAW_VALUES:
+            raw[name] = msgspec.Raw(value)
+            value = b"0"
+        stand_ins[name] = value
+    rest = b",".join(b'"%b":%b' % (name.encode(), value) for name, value in stand_ins.items())
+    return msgspec.structs.replace(decoder.decode(b"{" + rest + b"}"), **raw)

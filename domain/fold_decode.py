@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+import msgspec
+
 from turnlog.domain import event_data as d
 from turnlog.domain.entries import entry_id_of
 from turnlog.domain.errors import BadInput, Unfoldable
@@ -63,6 +65,7 @@ def decode(record: Record) -> DecodedRecord | None:
     subject_id = session_id(event.subject)
     epoch: int | None = getattr(data, "epoch", None)
     if_position: int | None = getattr(data, "if_position", None)
+    entries, messages = _content(data, subject_id)
     return DecodedRecord(
         offset=record.position.offset,
         appended_ms=record.appended_ms,
@@ -71,19 +74,23 @@ def decode(record: Record) -> DecodedRecord | None:
         type=TYPES_BY_WIRE_NAME[event.type],
         data=data,
         subject_id=subject_id,
-        entries=_entries(data, subject_id),
-        messages=_messages(data),
+        entries=entries,
+        messages=messages,
         epoch=epoch,
         if_position=if_position,
     )
 
 
-def _entries(data: d.EventData, subject_id: UUID) -> Sequence[NamedEntry]:
-    if isinstance(data, d.TurnAppended | d.TurnStarted):
-        return _named(data.entries, subject_id)
-    if isinstance(data, d.ContextReset) and data.divider is not None and data.notice_key is not None:
-        return _named((data.divider,), subject_id)
-    return ()
+def _content(data: d.EventData, subject_id: UUID) -> tuple[Sequence[NamedEntry], str | None]:
+    match data:
+        case d.TurnAppended() | d.TurnStarted():
+            return _named(data.entries, subject_id), None if data.messages is None else _array(data.messages)
+        case d.HistoryRestored():
+            return (), _array(data.messages)
+        case d.ContextReset(divider=msgspec.Raw() as divider) if data.notice_key is not None:
+            return _named((divider,), subject_id), None
+        case _:
+            return (), None
 
 
 def _named(items: Sequence[bytes], session: UUID) -> list[NamedEntry]:
@@ -105,7 +112,5 @@ def _is_name(entry_id: str) -> bool:
     return True
 
 
-def _messages(data: d.EventData) -> str | None:
-    if not isinstance(data, d.TurnAppended | d.TurnStarted | d.HistoryRestored) or data.messages is None:
-        return None
-    return (b"[" + b",".join(data.messages) + b"]").decode()
+def _array(items: Sequence[bytes]) -> str:
+    return (b"[" + b",".join(items) + b"]").decode()

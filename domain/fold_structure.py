@@ -1,6 +1,7 @@
 """The rules of structure that every record must obey before the fold looks at it (fold-notes.md, "Structure")."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from uuid import UUID
 
 from turnlog.domain import event_data as d
@@ -17,16 +18,16 @@ def check_structure(event: Event, data: d.EventData) -> None:
     """Refuse a record whose keys, subject, stream, sizes or texts break a rule. Raises BadInput naming the field."""
     match data:
         case d.TurnAppended() | d.TurnStarted():
-            _check_session(event, data.session_key)
+            _check_session(data.session_key, event.subject, event.stream)
             _check_rows(len(data.entries) + len(data.messages or ()))
         case d.HistoryRestored():
-            _check_session(event, data.session_key)
+            _check_session(data.session_key, event.subject, event.stream)
             _check_rows(len(data.messages))
         case d.SessionForked():
-            _check_session(event, data.session_key)
+            _check_session(data.session_key, event.subject, event.stream)
             _check_key("source", data.source)
         case d.TurnReleased() | d.ResumePointSaved() | d.AttachmentAdded() | d.SessionDeleted() | d.QuarantineDecided():
-            _check_session(event, data.session_key)
+            _check_session(data.session_key, event.subject, event.stream)
         case d.ContextReset():
             _check_reset(event, data)
         case d.ChatCleared():
@@ -38,10 +39,11 @@ def check_structure(event: Event, data: d.EventData) -> None:
     _check_texts(event, data)
 
 
-def _check_session(event: Event, key: str) -> None:
+@lru_cache(maxsize=4096)
+def _check_session(key: str, subject: str, stream: str) -> None:
     _check_key("sessionKey", key)
-    _check_subject(event, key)
-    _check_stream(event, stream_of(key))
+    _check_subject(subject, key)
+    _check_stream(stream, stream_of(key))
 
 
 def _check_key(field: str, key: str) -> None:
@@ -50,13 +52,13 @@ def _check_key(field: str, key: str) -> None:
         raise BadInput(f"{field} is reserved")
 
 
-def _check_subject(event: Event, wanted: str) -> None:
-    if event.subject != wanted:
+def _check_subject(subject: str, wanted: str) -> None:
+    if subject != wanted:
         raise BadInput("the event's subject isn't what its data names")
 
 
-def _check_stream(event: Event, wanted: str) -> None:
-    if event.stream != wanted:
+def _check_stream(stream: str, wanted: str) -> None:
+    if stream != wanted:
         raise BadInput("the event's stream isn't the one its data belongs to")
 
 
@@ -68,13 +70,13 @@ def _check_rows(count: int) -> None:
 def _check_reset(event: Event, data: d.ContextReset) -> None:
     for key in data.session_keys:
         _check_key("sessionKeys", key)
-        _check_stream(event, stream_of(key))
+        _check_stream(event.stream, stream_of(key))
     if data.notice_key is None:
-        _check_subject(event, data.session_keys[0])
+        _check_subject(event.subject, data.session_keys[0])
     else:
         _check_key("noticeKey", data.notice_key)
-        _check_subject(event, data.notice_key)
-        _check_stream(event, stream_of(data.notice_key))
+        _check_subject(event.subject, data.notice_key)
+        _check_stream(event.stream, stream_of(data.notice_key))
 
 
 def _check_clear(event: Event, data: d.ChatCleared) -> None:
@@ -83,8 +85,8 @@ def _check_clear(event: Event, data: d.ChatCleared) -> None:
         raise BadInput("scope must be general, * or room:<id>")
     check_name(data.team_id, "teamId")
     check_name(data.scope, "scope")
-    _check_subject(event, Scope(data.team_id, data.scope).subject())
-    _check_stream(event, team_stream(data.team_id))
+    _check_subject(event.subject, Scope(data.team_id, data.scope).subject())
+    _check_stream(event.stream, team_stream(data.team_id))
 
 
 def _check_fence(event: Event, data: d.ProducerFenced) -> None:
@@ -92,7 +94,7 @@ def _check_fence(event: Event, data: d.ProducerFenced) -> None:
         UUID(data.producer)
     except ValueError:
         raise BadInput("producer must be a UUID") from None
-    _check_subject(event, f"producer:{data.producer}")
+    _check_subject(event.subject, f"producer:{data.producer}")
 
 
 def _check_texts(event: Event, data: d.EventData) -> None:

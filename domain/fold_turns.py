@@ -75,11 +75,11 @@ def add_entries(work: Work, at: DecodedRecord, state: SessionState, placement: P
     rows = work.effects.entries
     before = len(rows)
     for ordinal, entry_hash, text in at.entries:
-        if entry_hash not in known:
-            known.add(entry_hash)
-            rows.append(
-                EntryRow(state.id, row_id(at.offset, ordinal), entry_hash, placement, at.appended_ms, gateway_url, text)
-            )
+        size = len(known)
+        known.add(entry_hash)
+        if len(known) > size:
+            row = row_id(at.offset, ordinal)
+            rows.append(EntryRow(state.id, row, entry_hash, placement, at.appended_ms, gateway_url, text))
     stored = len(rows) - before
     if stored:
         state.total_entries += stored

@@ -76,16 +76,17 @@ class Work:
 
     def first_verdict(self, at: DecodedRecord) -> Judged | None:
         """The first verdict on this event id or key hash, for the same subject and type."""
-        # A delete in this batch took the session's erasable records, and what was known of them.
-        since = self.loaded.fences.get(at.subject_id, 0) if at.type.erasable else 0
         first = self.loaded.judged.get((at.subject_id, at.type, at.event.id))
-        if first is not None and first.offset >= since:
+        if first is not None and not self._buried(at, first):
             return first
-        if at.event.idempotency_key is not None:
-            first = self.loaded.judged_keys.get((at.subject_id, at.type, at.event.idempotency_key))
-            if first is not None and first.offset >= since:
-                return first
-        return None
+        if at.event.idempotency_key is None:
+            return None
+        first = self.loaded.judged_keys.get((at.subject_id, at.type, at.event.idempotency_key))
+        return None if first is None or self._buried(at, first) else first
+
+    def _buried(self, at: DecodedRecord, first: Judged) -> bool:
+        """True if a delete in this batch took that record, and with it what was known of it."""
+        return at.type.erasable and first.offset < self.loaded.fences.get(at.subject_id, 0)
 
     def remember(self, at: DecodedRecord, status: int, key_hash: bytes | None) -> None:
         """This event id (and key hash, if it is the first with it) is judged from here on."""
@@ -96,10 +97,10 @@ class Work:
 
     def is_fenced(self, producer: UUID | None, offset: int) -> bool:
         """True if the producer was fenced at an earlier position of this partition."""
-        if producer is None:
+        fenced_producers = self.loaded.fenced_producers
+        if producer is None or not fenced_producers:
             return False
-        fenced = self.loaded.fenced_producers.get(producer)
-        return fenced is not None and fenced < offset
+        return fenced_producers.get(producer, offset) < offset
 
     def fence_producer(self, producer: UUID, offset: int) -> None:
         """Records of this producer are ignored from here on; the first fence counts."""

@@ -85,6 +85,7 @@ def team_stream(team_id: str) -> str:
     return f"team:{team_id}"
 
 
+@lru_cache(maxsize=4096)
 def scopes_of(key: str) -> tuple[Scope, ...]:
     """The scopes whose Clear ends this key: its General or room, and `*`."""
     team = parse_team_key(key)
