@@ -59,7 +59,7 @@ class Work:
         self.effects.deleted.add(state.id)
         if self._members is not None:
             for scope in scopes_of(state.key):
-                self._members[scope].pop(state.id, None)
+                self._members.get(scope, {}).pop(state.id, None)
 
     def members(self, scope: Scope) -> list[SessionState]:
         """The sessions of a scope that have a row, by key. Complete for the scopes that the batch clears."""
