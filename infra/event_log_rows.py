@@ -5,13 +5,15 @@ gapless and in commit order and a reader can't skip a slow transaction.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 import asyncpg
 
 from turnlog.domain.events import Event, Record, RecordKey
 from turnlog.domain.positions import Position
+
+Connection: TypeAlias = "asyncpg.Connection[Any]"
 
 MAX_READ_BYTES = 8 * 1024 * 1024
 """Value bytes one read returns at most, but always one record."""
@@ -74,7 +76,7 @@ class Appended(NamedTuple):
     appended_ms: int
 
 
-async def append(connection: asyncpg.Connection[Any], events: Sequence[Event]) -> Appended:
+async def append(connection: Connection, events: Sequence[Event]) -> Appended:
     """Append the events as one transaction, in order."""
     columns = list(zip(*(_row(event) for event in events), strict=True))
     row = await connection.fetchrow(_APPEND, len(events), *columns)
@@ -83,9 +85,7 @@ async def append(connection: asyncpg.Connection[Any], events: Sequence[Event]) -
     return Appended(row["base"], row["appended_ms"])
 
 
-async def append_missing(
-    connection: asyncpg.Connection[Any], events: Sequence[Event], since: int
-) -> dict[RecordKey, Appended]:
+async def append_missing(connection: Connection, events: Sequence[Event], since: int) -> dict[RecordKey, Appended]:
     """Append those of the events that aren't in the log at or after offset `since`: the road after a lost answer.
 
     Takes the counter row's lock first, so a transaction that is still under way has ended before the look.
@@ -104,29 +104,29 @@ async def append_missing(
     return found
 
 
-async def read(connection: asyncpg.Connection[Any], next_offset: int, limit: int) -> list[Record]:
+async def read(connection: Connection, next_offset: int, limit: int) -> list[Record]:
     """Records at offsets ≥ `next_offset`, at most `limit` and about `MAX_READ_BYTES`, at least one if there is one."""
     return [_record(row) for row in await connection.fetch(_READ, next_offset, limit, MAX_READ_BYTES)]
 
 
-async def end(connection: asyncpg.Connection[Any]) -> int:
+async def end(connection: Connection) -> int:
     """The offset the next record gets."""
     value: int = await connection.fetchval(_END)
     return value
 
 
-async def lock_head(connection: asyncpg.Connection[Any]) -> int:
+async def lock_head(connection: Connection) -> int:
     """`end`, with the counter row locked until the transaction ends."""
     value: int = await connection.fetchval(_LOCK_HEAD)
     return value
 
 
-async def erase(connection: asyncpg.Connection[Any], offsets: Sequence[int]) -> None:
+async def erase(connection: Connection, offsets: Sequence[int]) -> None:
     """Null everything but the keys of these records."""
     await connection.execute(_ERASE, list(offsets))
 
 
-async def unerased(connection: asyncpg.Connection[Any], offsets: Sequence[int]) -> list[RecordKey]:
+async def unerased(connection: Connection, offsets: Sequence[int]) -> list[RecordKey]:
     """The keys of those records that still hold a value."""
     rows = await connection.fetch(_UNERASED, list(offsets))
     return [RecordKey(row["event_id"], row["attempt"]) for row in rows]

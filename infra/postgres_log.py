@@ -9,11 +9,10 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 import anyio
-import asyncpg
 import structlog
 from anyio.abc import TaskStatus
 
@@ -39,7 +38,7 @@ _log = structlog.get_logger(__name__)
 class Connections(Protocol):
     """Where the log gets its connections from; errors of the driver come out as errors of the tree."""
 
-    def connection(self) -> AbstractAsyncContextManager[asyncpg.Connection[Any]]:
+    def connection(self) -> AbstractAsyncContextManager[rows.Connection]:
         """One connection for one task."""
         ...
 

@@ -1,10 +1,12 @@
 """Looking verdicts up in `requests`: by event id once applied, by key hash before a keyed request is appended."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
 import orjson
+
+from turnlog.projections.statement import Connection
 
 _COLUMNS = (
     "r.event_id, r.partition, r.position, r.epoch, r.type, r.status, r.stored, r.request_hash, r.first_event_id, "
@@ -39,14 +41,14 @@ class KnownRequest(NamedTuple):
     last_delete: int | None
 
 
-async def by_event(connection: asyncpg.Connection[Any], event_id: UUID) -> KnownRequest | None:
+async def by_event(connection: Connection, event_id: UUID) -> KnownRequest | None:
     """The verdict on this event, or None if none is stored (yet)."""
     row = await connection.fetchrow(_BY_EVENT, event_id)
     return None if row is None else _known(row)
 
 
 async def by_key(
-    connection: asyncpg.Connection[Any], key_hash: bytes, generation: int, partition: int
+    connection: Connection, key_hash: bytes, generation: int, partition: int
 ) -> tuple[int, KnownRequest | None]:
     """The partition's checkpoint and, in the same snapshot, the first verdict on this key hash, if it is known."""
     row = await connection.fetchrow(_BY_KEY, key_hash, generation, partition)

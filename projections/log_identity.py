@@ -1,11 +1,10 @@
 """Which log these tables were projected from: its id, kind and partition count (one row, `log_identity`)."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
-import asyncpg
-
 from turnlog.domain.errors import Misconfigured
+from turnlog.projections.statement import Connection
 
 _READ = "SELECT log_id, kind, topic, partitions FROM log_identity"
 _RECORD = """
@@ -22,13 +21,13 @@ class LogIdentity(NamedTuple):
     partitions: int
 
 
-async def recorded(connection: asyncpg.Connection[Any]) -> LogIdentity | None:
+async def recorded(connection: Connection) -> LogIdentity | None:
     """The log these tables belong to, or None before the first start."""
     row = await connection.fetchrow(_READ)
     return None if row is None else LogIdentity(*row)
 
 
-async def claim(connection: asyncpg.Connection[Any], found: LogIdentity) -> None:
+async def claim(connection: Connection, found: LogIdentity) -> None:
     """Record the log at the first start; later refuse any other by name. Raises Misconfigured."""
     await connection.execute(_RECORD, *found)
     known = await recorded(connection)

@@ -4,13 +4,14 @@ Pages and streams show rows above the session's cleared floor that a late arriva
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
 
 from turnlog.domain.fold_state import Placement
 from turnlog.domain.positions import ROWS_PER_EVENT
+from turnlog.projections.statement import Connection
 
 _SET_ASIDE = int(Placement.SET_ASIDE)
 
@@ -58,26 +59,26 @@ class MergedRows(NamedTuple):
     upto: int
 
 
-async def newest(connection: asyncpg.Connection[Any], session: UUID, before: int, limit: int) -> PageRows:
+async def newest(connection: Connection, session: UUID, before: int, limit: int) -> PageRows:
     """At most `limit` rows below row id `before`."""
     found = await connection.fetch(_PAGE, session, before, limit + 1)
     return PageRows([(row[0], row[1]) for row in found[:limit]], len(found) > limit)
 
 
-async def entry(connection: asyncpg.Connection[Any], session: UUID, row: int) -> bytes | None:
+async def entry(connection: Connection, session: UUID, row: int) -> bytes | None:
     """The exact JSON of one row, or None."""
     text: str | None = await connection.fetchval(_ENTRY, session, row)
     return None if text is None else text.encode()
 
 
-async def cleared_at_ms(connection: asyncpg.Connection[Any], partition: int, offset: int) -> int:
+async def cleared_at_ms(connection: Connection, partition: int, offset: int) -> int:
     """When (Unix ms) the clear at this position was asked for."""
     value: int = await connection.fetchval(_CLEARED_AT, partition, offset)
     return value
 
 
 async def team_rows(
-    connection: asyncpg.Connection[Any],
+    connection: Connection,
     team_id: str,
     room_id: str | None,
     *,
@@ -92,7 +93,7 @@ async def team_rows(
 
 
 async def agent_rows(
-    connection: asyncpg.Connection[Any], agent_id: str, *, after_row: int, limit: int, generation: int, partition: int
+    connection: Connection, agent_id: str, *, after_row: int, limit: int, generation: int, partition: int
 ) -> MergedRows:
     """Rows of an agent's own (1:1) sessions above row id `after_row`."""
     found = await connection.fetch(_AGENT_ROWS, after_row, limit, generation, partition, agent_id)

@@ -1,12 +1,11 @@
 """Listing sessions by key, a keyset page at a time, and reading one session's epoch and resume point."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
-
-import asyncpg
 
 from turnlog.domain.fold_state import ResumePoint
 from turnlog.domain.session_key import Scope
+from turnlog.projections.statement import Connection
 
 _LIST = """
 SELECT session_key, visible_entries, greatest(last_delete, last_clear, last_reset) AS epoch, last_activity_ms
@@ -39,13 +38,13 @@ class ListedSession(NamedTuple):
     last_activity_ms: int
 
 
-async def listed(connection: asyncpg.Connection[Any], prefix: str, after_key: str, limit: int) -> list[ListedSession]:
+async def listed(connection: Connection, prefix: str, after_key: str, limit: int) -> list[ListedSession]:
     """At most `limit` sessions whose key starts with `prefix` and sorts (bytewise) after `after_key`."""
     return [ListedSession(*row) for row in await connection.fetch(_LIST, after_key, prefix, limit)]
 
 
 async def resume_point(
-    connection: asyncpg.Connection[Any], session: UUID, scopes: tuple[Scope, ...]
+    connection: Connection, session: UUID, scopes: tuple[Scope, ...]
 ) -> tuple[ResumePoint | None, int]:
     """The session's resume point and epoch; a session never seen has the epoch of its fence and scopes."""
     row = await connection.fetchrow(_RESUME, session, [s.team_id for s in scopes], [s.name for s in scopes])

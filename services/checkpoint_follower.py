@@ -1,0 +1,81 @@
+"""Learns how far other processes' projectors are: polls the checkpoints, and sooner on a NOTIFY hint."""
+
+import asyncio
+from collections.abc import Callable
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
+from turnlog.infra.postgres import Database
+
+from turnlog.domain.errors import Unavailable
+from turnlog.projections import checkpoints
+from turnlog.projections.statement import Connection
+from turnlog.services.applied import AppliedPositions
+
+CHANNEL = "turnlog_applied"
+AWAITED_POLL_S = 0.02
+IDLE_POLL_S = 0.25
+RETRY_S = 0.5
+
+_log = structlog.get_logger(__name__)
+
+
+class CheckpointFollower:
+    """Advances `applied` from the checkpoint table. `on_advance(partition)` runs when a partition moved."""
+
+    def __init__(self, database: Database, applied: AppliedPositions, on_advance: Callable[[int], None]) -> None:
+        self._database = database
+        self._applied = applied
+        self._on_advance = on_advance
+        self._hinted = asyncio.Event()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Follow until cancelled. A lost database is waited for."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._listen)
+            await self.look()
+            task_status.started()
+            while True:
+                awaited = any(self._applied.is_awaited(partition) for partition in range(self._applied.partitions))
+                with anyio.move_on_after(AWAITED_POLL_S if awaited else IDLE_POLL_S):
+                    await self._hinted.wait()
+                self._hinted.clear()
+                try:
+                    await self.look()
+                except Unavailable as error:
+                    _log.warning("checkpoints_unreadable", reason=str(error))
+                    await anyio.sleep(RETRY_S)
+
+    async def look(self) -> None:
+        """Read the checkpoints of the live generation once."""
+        await self._database.refresh_generation()
+        async with self._database.connection() as connection:
+            found = await checkpoints.next_offsets(connection, self._database.generation)
+        for partition, next_offset in found.items():
+            if next_offset > self._applied.next_offset(partition):
+                self._applied.advance(partition, next_offset)
+                self._on_advance(partition)
+
+    async def _listen(self) -> None:
+        def hinted(_connection: object, _pid: int, _channel: str, _payload: object) -> None:
+            self._hinted.set()
+
+        while True:
+            try:
+                async with self._database.connection() as connection:
+                    await _listen_on(connection, hinted)
+            except Unavailable:
+                await anyio.sleep(RETRY_S)
+
+
+async def _listen_on(connection: Connection, hinted: Callable[[object, int, str, object], None]) -> None:
+    closed = anyio.Event()
+    connection.add_termination_listener(lambda _connection: closed.set())
+    await connection.add_listener(CHANNEL, hinted)
+    try:
+        await closed.wait()
+    finally:
+        with anyio.move_on_after(1, shield=True):
+            if not connection.is_closed():
+                await connection.remove_listener(CHANNEL, hinted)

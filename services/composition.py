@@ -1,0 +1,117 @@
+"""The composition root: the one place that names concrete adapters and puts a running turnlog together."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from uuid import uuid4
+
+import anyio
+from turnlog.infra.kafka_log import open_kafka_log
+from turnlog.infra.postgres import Database
+from turnlog.infra.settings import Settings
+from turnlog.services.changes import ChangeHub
+from turnlog.services.eraser import Eraser
+from turnlog.services.projector import Projector
+
+from turnlog.domain.event_log import EventLog
+from turnlog.domain.positions import Position
+from turnlog.infra import migrations
+from turnlog.infra.embedded_postgres import embedded_postgres
+from turnlog.infra.postgres_log import PostgresLog, ensure_genesis
+from turnlog.projections import log_identity
+from turnlog.projections.log_identity import LogIdentity
+from turnlog.services.applied import AppliedPositions
+from turnlog.services.checkpoint_follower import CheckpointFollower
+from turnlog.services.conversations import Conversations
+from turnlog.services.event_factory import now_ms
+from turnlog.services.reading import Reading
+from turnlog.services.verdicts import Verdicts
+
+
+@dataclass(slots=True)
+class Turnlog:
+    """A running turnlog: its parts, wired."""
+
+    settings: Settings
+    database: Database
+    log: EventLog
+    applied: AppliedPositions
+    changes: ChangeHub
+    conversations: Conversations
+    reading: Reading
+    projector: Projector | None
+
+
+@asynccontextmanager
+async def open_database(settings: Settings) -> AsyncIterator[Database]:
+    """The database named by the settings, or the embedded one, migrated to the newest schema."""
+    async with AsyncExitStack() as stack:
+        url = settings.database_url
+        if url is None:
+            url = (await stack.enter_async_context(embedded_postgres(settings.data_dir))).dsn
+        await migrations.upgrade(url)
+        yield await stack.enter_async_context(Database(url, pool_size=settings.pool_size))
+
+
+@asynccontextmanager
+async def open_log(settings: Settings, database: Database) -> AsyncIterator[EventLog]:
+    """The log named by the settings, its identity checked against the tables. Raises Misconfigured."""
+    async with database.connection() as connection:
+        known = await log_identity.recorded(connection)
+    if settings.kafka_bootstrap_servers is None:
+        log_id = await ensure_genesis(database, uuid4(), now_ms())
+        await _claim(database, LogIdentity(log_id, "postgres", None, PostgresLog.partitions))
+        log = PostgresLog(database, log_id, append_timeout_ms=settings.append_timeout_ms)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(log.run)
+            yield log
+            tasks.cancel_scope.cancel()
+        return
+    async with open_kafka_log(settings, known.log_id if known else None) as kafka:
+        await _claim(database, LogIdentity(kafka.log_id, "kafka", settings.topic, kafka.partitions))
+        yield kafka
+
+
+async def _claim(database: Database, identity: LogIdentity) -> None:
+    async with database.connection() as connection:
+        await log_identity.claim(connection, identity)
+
+
+@asynccontextmanager
+async def open_turnlog(settings: Settings, *, projecting: bool = True) -> AsyncIterator[Turnlog]:
+    """Everything but the HTTP server, running until the context ends. `projecting` runs projector and eraser too."""
+    async with open_database(settings) as database, open_log(settings, database) as log:
+        applied = AppliedPositions(log.partitions)
+        for partition in range(log.partitions):
+            applied.note_own(Position(partition, await log.end(partition) - 1))
+        changes = ChangeHub()
+        verdicts = Verdicts(database, log, applied, wait_ms=settings.read_wait_ms)
+        projector = None
+        if projecting:
+            projector = Projector(
+                database=database,
+                log=log,
+                applied=applied,
+                on_changes=changes.publish,
+                lease_ms=settings.lease_ms,
+                member=uuid4(),
+            )
+        follower = CheckpointFollower(database, applied, lambda partition: changes.publish(partition, ()))
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(follower.run)
+            if projector is not None:
+                await tasks.start(projector.run)
+                await tasks.start(Eraser(database=database, log=log, settings=settings).run)
+            yield Turnlog(
+                settings=settings,
+                database=database,
+                log=log,
+                applied=applied,
+                changes=changes,
+                conversations=Conversations(verdicts),
+                reading=Reading(
+                    database, log, applied, wait_ms=settings.read_wait_ms, linear=settings.reads == "linear"
+                ),
+                projector=projector,
+            )
+            tasks.cancel_scope.cancel()
