@@ -4,7 +4,7 @@ A *lease* says who should project a partition, a *fence* makes it safe: taking a
 every batch moves the checkpoint on with `WHERE fence = mine AND next_offset = expected`. All times are the database's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 from uuid import UUID
@@ -39,10 +39,16 @@ RETURNING c.partition, c.fence, c.next_offset, c.last_offset, c.last_event_id
 """
 
 _RENEW = """
-UPDATE checkpoints c SET lease_until = clock_timestamp() + $3::bigint * interval '1 ms'
-FROM unnest($4::smallint[], $5::bigint[]) AS mine(partition, fence)
-WHERE c.generation = $1::int AND c.partition = mine.partition AND c.fence = mine.fence AND c.owner = $2
-RETURNING c.partition
+WITH mine AS (SELECT * FROM unnest($4::smallint[], $5::bigint[]) AS m(partition, fence)),
+free AS (
+  SELECT c.partition FROM checkpoints c JOIN mine USING (partition, fence)
+  WHERE c.generation = $1::int AND c.owner = $2 FOR UPDATE OF c SKIP LOCKED
+),
+renewed AS (
+  UPDATE checkpoints c SET lease_until = clock_timestamp() + $3::bigint * interval '1 ms'
+  FROM free WHERE c.generation = $1::int AND c.partition = free.partition
+)
+SELECT c.partition FROM checkpoints c JOIN mine USING (partition, fence) WHERE c.generation = $1::int AND c.owner = $2
 """
 
 _RELEASE = """
@@ -50,6 +56,8 @@ UPDATE checkpoints c SET owner = NULL, lease_until = NULL
 FROM unnest($3::smallint[], $4::bigint[]) AS mine(partition, fence)
 WHERE c.generation = $1::int AND c.partition = mine.partition AND c.fence = mine.fence AND c.owner = $2
 """
+
+_RELEASE_ALL = "UPDATE checkpoints SET owner = NULL, lease_until = NULL WHERE owner = $1"
 
 _STOP = """
 UPDATE checkpoints SET stopped = $4 WHERE generation = $1::int AND partition = $2::smallint AND fence = $3
@@ -59,6 +67,13 @@ _HELD = """
 SELECT partition, fence, next_offset, last_offset, last_event_id FROM checkpoints
 WHERE generation = $1::int AND partition = $2::smallint AND fence = $3
 """
+
+_NEXT_OFFSETS = "SELECT partition, next_offset FROM checkpoints WHERE generation = $1::int"
+
+CHANNEL = "turnlog_applied"
+"""Where hints about applied positions are sent, each `<partition>-<next offset>`."""
+
+_NOTIFY = "SELECT pg_notify($1, hint) FROM unnest($2::text[]) AS hint"
 
 _READ = "SELECT partition, next_offset, stopped, owner FROM checkpoints WHERE generation = $1::int ORDER BY partition"
 
@@ -110,7 +125,10 @@ async def claim(connection: Connection, generation: int, member: UUID, lease_ms:
 async def renew(
     connection: Connection, generation: int, member: UUID, lease_ms: int, held: Sequence[tuple[int, int]]
 ) -> set[int]:
-    """Make the leases of these (partition, fence) last `lease_ms` from now; the partitions that are still held."""
+    """Make the leases of these (partition, fence) last `lease_ms` from now; the partitions that are still held.
+
+    Waits for nobody: a row that is locked is being moved on by its holder's batch, which renews the lease too.
+    """
     rows = await connection.fetch(_RENEW, generation, member, lease_ms, [p for p, _ in held], [f for _, f in held])
     return {row["partition"] for row in rows}
 
@@ -118,6 +136,11 @@ async def renew(
 async def release(connection: Connection, generation: int, member: UUID, held: Sequence[tuple[int, int]]) -> None:
     """Give these (partition, fence) back, as far as they are still held."""
     await connection.execute(_RELEASE, generation, member, [p for p, _ in held], [f for _, f in held])
+
+
+async def release_all(connection: Connection, member: UUID) -> None:
+    """Give everything back that this member holds, in every generation."""
+    await connection.execute(_RELEASE_ALL, member)
 
 
 async def stop(connection: Connection, held: Held, cause: str) -> None:
@@ -134,3 +157,13 @@ async def reread(connection: Connection, held: Held) -> Held | None:
 async def read(connection: Connection, generation: int) -> list[Checkpoint]:
     """Every partition's checkpoint, by partition."""
     return [Checkpoint(*row) for row in await connection.fetch(_READ, generation)]
+
+
+async def next_offsets(connection: Connection, generation: int) -> dict[int, int]:
+    """Partition → the first offset that isn't applied yet."""
+    return dict(await connection.fetch(_NEXT_OFFSETS, generation))
+
+
+async def notify(connection: Connection, applied: Mapping[int, int]) -> None:
+    """Hint to other processes how far these partitions (→ next offset) are. Never inside a batch's transaction."""
+    await connection.execute(_NOTIFY, CHANNEL, [f"{partition}-{offset}" for partition, offset in applied.items()])

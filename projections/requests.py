@@ -1,6 +1,11 @@
-"""The `requests` ledger: the verdict on every event that somebody may wait for. The first verdict stands."""
+"""The `requests` ledger: the verdict on every event that somebody may wait for.
+
+The first verdict on an event stands, unless a later attempt was refused because the session is deleted
+(fold-notes.md, "Judging").
+"""
 
 from collections.abc import Sequence
+from uuid import UUID
 
 import msgspec
 
@@ -19,13 +24,24 @@ FROM unnest(
 AS i(
   event_id, subject_id, position, epoch, type, status, stored, key_hash, request_hash, first_event_id, error,
   session_keys)
-ON CONFLICT (event_id) DO NOTHING
+ON CONFLICT (event_id) DO UPDATE SET
+  subject_id = excluded.subject_id, position = excluded.position, epoch = excluded.epoch,
+  partition = excluded.partition, type = excluded.type, status = excluded.status, stored = excluded.stored,
+  key_hash = excluded.key_hash, request_hash = excluded.request_hash, first_event_id = excluded.first_event_id,
+  error = excluded.error, session_keys = excluded.session_keys, applied_at = excluded.applied_at
+WHERE excluded.status = 410 AND requests.status <> 410
 """
+
+_GONE = 410
 
 
 def insert(partition: int, verdicts: Sequence[Verdict]) -> Statement:
-    """Add these verdicts, unless the event has one already."""
-    return Statement(_INSERT, [partition, *columns(_values(verdict) for verdict in verdicts)])
+    """Add these verdicts, as far as the event's earlier one doesn't stand."""
+    standing: dict[UUID, Verdict] = {}
+    for verdict in verdicts:
+        if verdict.status == _GONE or verdict.event_id not in standing:
+            standing[verdict.event_id] = verdict
+    return Statement(_INSERT, [partition, *columns(_values(verdict) for verdict in standing.values())])
 
 
 def _values(verdict: Verdict) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import asyncpg
 
-Connection: TypeAlias = asyncpg.Connection[Any]
+Connection: TypeAlias = "asyncpg.Connection[Any]"
 
 _PARAMETER = re.compile(r"\$(\d+)")
 
