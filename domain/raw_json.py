@@ -19,7 +19,8 @@ T = TypeVar("T")
 MAX_NESTING = 500
 """Deepest nesting accepted, in levels of arrays and objects (chat-history-api.md, POST)."""
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# Possessive, and an unclosed string runs to the end: no input makes it look at a byte twice.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
