@@ -39,7 +39,8 @@ def insert(partition: int, verdicts: Sequence[Verdict]) -> Statement:
     """Add these verdicts, as far as the event's earlier one doesn't stand."""
     standing: dict[UUID, Verdict] = {}
     for verdict in verdicts:
-        if verdict.status == _GONE or verdict.event_id not in standing:
+        first = standing.setdefault(verdict.event_id, verdict)
+        if verdict.status == _GONE and first.status != _GONE:
             standing[verdict.event_id] = verdict
     return Statement(_INSERT, [partition, *columns(_values(verdict) for verdict in standing.values())])
 
