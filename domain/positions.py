@@ -11,7 +11,7 @@ ROWS_PER_EVENT = 4096
 MAX_SAFE_INTEGER = 2**53 - 1
 """JavaScript's largest safe integer; every row id stays at or below it."""
 
-_POSITION = re.compile(r"(\d{1,4})-(\d{1,16})")
+_POSITION = re.compile(r"([0-9]{1,4})-([0-9]{1,16})")
 
 
 class Position(NamedTuple):

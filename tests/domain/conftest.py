@@ -3,8 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.domain.story import Story
+
+# A busy machine makes single examples slow; the time limit of the whole test is what counts.
+settings.register_profile("turnlog", deadline=None)
+settings.load_profile("turnlog")
 
 
 @pytest.fixture

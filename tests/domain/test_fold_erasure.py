@@ -179,3 +179,9 @@ def test_genesis_and_ticks_are_never_judged(story: Story) -> None:
     for data in (Genesis("log", 0, 1), Tick()):
         p = story.append(data, "any\x00thing", "log", idempotency_key=HASH)
         assert story.effects[p - 1] == Effects()
+
+
+def test_a_delete_of_a_key_whose_scope_was_cleared_without_sessions_leaves_its_fence(story: Story) -> None:
+    story.clear()
+    p = story.deleted(GENERAL_A)
+    assert story.tables.fences == {session_id(GENERAL_A): p}
