@@ -42,9 +42,8 @@ class HostileLog:
     records: tuple[LogRecord, ...]
     lost: tuple[LogRecord, ...]
 
-    def __repr__(self) -> str:
-        lines = [repr(record).replace("LogRecord", "") for record in self.records]
-        return "\n".join(["a log:", *lines, "never landed:", *map(repr, self.lost)])
+    def __str__(self) -> str:
+        return "\n".join(["the log:", *map(str, self.records)])
 
 
 @st.composite
@@ -104,6 +103,7 @@ class _Writer:
             self.repeat_key: 4,
             self.conditional_turn: 6,
             self.plan_endings_around_a_delete: 6,
+            self.plan_a_queue: 4,
             self.plan_a_resend_after_a_delete: 4,
             self.tombstone: 2,
             self.content_free: 2,
@@ -230,18 +230,18 @@ class _Writer:
             self.put("turn.appended", key, data)
         self.put("turn.appended", key, self.turn_data(key) | {"ifPosition": json.dumps(last)})
 
-    def started(self, *, lost: bool = False) -> None:
-        key = self.key()
+    def started(self, key: str | None = None, *, lost: bool = False) -> None:
+        key = key or self.key()
         data = {"sessionKey": json.dumps(key), "runId": json.dumps(self.one_of(RUNS))}
-        data["lease"] = self.one_of(["60", "0", "1000", "100000"])
-        if self.chance(80):
-            data["policy"] = self.one_of(['"reject"', '"enqueue"', '"interrupt"'])
+        data["lease"] = self.one_of(["60", "0", "1000", "100000", "100000"])
+        if self.chance(90):
+            data["policy"] = self.one_of(['"reject"', '"enqueue"', '"enqueue"', '"interrupt"'])
         if self.chance(40):
             data |= self.turn_data(key)
         self.put("turn.started", key, data | self.conditions(key, if_position=True), lost=lost)
 
-    def released(self) -> None:
-        key = self.key()
+    def released(self, key: str | None = None) -> None:
+        key = key or self.key()
         lease = self.fold.session(key)["lease"]
         run = lease["run_id"] if lease and self.chance(50) else self.one_of(RUNS)
         self.put("turn.released", key, {"sessionKey": json.dumps(key), "runId": json.dumps(run)})
@@ -320,6 +320,11 @@ class _Writer:
         clears: list[Callable[[], object]] = [partial(self.clear, scope) for scope in scopes_of(key)]
         end = self.one_of(resets + clears + clears[:1] * 2)
         self.plan += [end, partial(self.turn, key), partial(self.delete, key), end]
+
+    def plan_a_queue(self) -> None:
+        """Runs that ask for one session's lease again and again, and give it back."""
+        key = self.key()
+        self.plan += [self.one_of([partial(self.started, key)] * 4 + [partial(self.released, key)]) for _ in range(8)]
 
     def plan_a_resend_after_a_delete(self) -> None:
         """A turn that landed or got lost, the delete of its session, and the turn again."""

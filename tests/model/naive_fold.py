@@ -349,9 +349,12 @@ def _take_lease(lease: Row | None, record: LogRecord, raw: dict[str, str]) -> tu
     policy = _text(raw, "policy") or "reject"
     if policy == "reject":
         return 409, lease
-    if policy == "enqueue":
-        return 202, lease | {"waiting": [*lease["waiting"], (run, length)]}
-    return 200, {"run_id": run, "until_ms": now + length, "waiting": lease["waiting"]}
+    others = [waiting for waiting in lease["waiting"] if waiting[0] != run]
+    if policy == "interrupt":
+        return 200, {"run_id": run, "until_ms": now + length, "waiting": others}
+    # A run that waits already keeps its place.
+    place = next((number for number, waiting in enumerate(lease["waiting"]) if waiting[0] == run), len(others))
+    return 202, lease | {"waiting": [*others[:place], (run, length), *others[place:]]}
 
 
 def _release(lease: Row | None, record: LogRecord, raw: dict[str, str]) -> Row | None:

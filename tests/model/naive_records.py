@@ -55,6 +55,10 @@ class LogRecord:
     actor: str | None = None
     ignorable: bool = False
 
+    def __str__(self) -> str:
+        given = {name: value for name, value in vars(self).items() if value is not None and value is not False}
+        return ", ".join(f"{name} {value}" for name, value in given.items())
+
 
 def subject_id(subject: str) -> str:
     """First 16 bytes of the SHA-256, hex."""

@@ -1,6 +1,6 @@
 """The fold and the naive model, written apart from each other from the same rules, end in the same tables."""
 
-from hypothesis import given
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tests.model.comparison import (
@@ -33,6 +33,7 @@ def split(log: HostileLog, cuts: list[int]) -> list[tuple[LogRecord, ...]]:
 @examples(250)
 @given(hostile_logs(), st.lists(st.integers(0, 20), min_size=1, max_size=5).filter(any))
 def test_any_batches_of_a_log_fold_to_the_tables_of_the_naive_model(log: HostileLog, cuts: list[int]) -> None:
+    note(str(log))
     naive = NaiveFold().take_all(list(log.records))
     tables, effects = fold_really(split(log, cuts))
     assert real_dump(tables) == naive_dump(naive)
@@ -43,6 +44,7 @@ def test_any_batches_of_a_log_fold_to_the_tables_of_the_naive_model(log: Hostile
 @examples(150)
 @given(hostile_logs())
 def test_record_by_record_a_log_folds_as_in_one_batch(log: HostileLog) -> None:
+    note(str(log))
     one_by_one, single = fold_really([[record] for record in log.records])
     at_once, whole = fold_really([log.records])
     assert one_by_one.snapshot() == at_once.snapshot()

@@ -3,7 +3,7 @@
 from collections import Counter
 from random import Random
 
-from hypothesis import given
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tests.model.cases import CASES, cases_in
@@ -22,6 +22,7 @@ def test_the_tables_do_not_depend_on_any_subset_of_the_erased_records() -> None:
     @examples(650)
     @given(hostile_logs(), st.integers(0, 2**32))
     def check(log: HostileLog, seed: int) -> None:
+        note(str(log))
         random = Random(seed)
         whole, _ = fold_really([log.records])
         expected, outbox = whole.snapshot(), sorted(whole.outbox)
@@ -30,6 +31,7 @@ def test_the_tables_do_not_depend_on_any_subset_of_the_erased_records() -> None:
         gone = {offset for offset in outbox if random.random() < 0.5}
         one = set(random.sample(outbox, min(1, len(outbox))))
         for nulled, removed in [(set(outbox), set()), (set(), set(outbox)), (some, gone), (one, set()), (set(), one)]:
+            note(f"null: {sorted(nulled)}, gone: {sorted(removed)}")
             left = erased(log.records, nulled, removed)
             cut = random.randint(0, len(left))
             tables, _ = fold_really([left[:cut], left[cut:]])
@@ -51,6 +53,7 @@ def test_the_tables_do_not_depend_on_any_subset_of_the_erased_records() -> None:
 @examples(100)
 @given(hostile_logs(), st.integers(0, 2**32))
 def test_the_naive_model_obeys_the_law_too(log: HostileLog, seed: int) -> None:
+    note(str(log))
     whole = NaiveFold().take_all(list(log.records))
     some = {row["offset"] for row in whole.outbox if Random(f"{seed} {row['offset']}").random() < 0.6}
     assert naive_dump(NaiveFold().take_all(erased(log.records, some, set()))) == naive_dump(whole)
