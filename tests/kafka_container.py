@@ -93,8 +93,8 @@ class ContainerNode:
         self._container.stop()
 
     def segments_holding(self, topic: str, content: bytes) -> list[str]:
-        """The topic's segment files in which these bytes occur."""
-        search = f"grep -lF -e {shlex.quote(content.decode())} {_DATA}/{shlex.quote(topic)}-[0-9]*/*.log"
+        """The topic's segment files, those about to go included, in which these bytes occur."""
+        search = f"grep -lF -e {shlex.quote(content.decode())} {_DATA}/{shlex.quote(topic)}-[0-9]*/*.log*"
         found = self._engine_container().exec_run(["sh", "-c", search])
         if found.exit_code > 1:  # 1: nothing found
             raise RuntimeError(f"could not search the segments: {found.output.decode(errors='replace')}")

@@ -45,7 +45,7 @@ class Node(Protocol):
         """End it for good; it is gone when this returns."""
 
     def segments_holding(self, topic: str, content: bytes) -> list[str]:
-        """The names of the topic's segment files, in every partition, in which these bytes occur."""
+        """The topic's segment files, in every partition and those about to go included, in which these bytes occur."""
 
 
 MakeNode = Callable[[Path], Node]

@@ -59,7 +59,7 @@ class KafkaBroker:
                 await anyio.sleep(0.05)
 
     def segments_holding(self, topic: str, content: bytes) -> list[str]:
-        """The names of the topic's segment files, in every partition, in which these bytes occur."""
+        """The topic's segment files, in every partition and those about to go included, in which these bytes occur."""
         return self._node.segments_holding(topic, content)
 
 

@@ -133,8 +133,8 @@ class LocalBroker:
                 self.kill()
 
     def segments_holding(self, topic: str, content: bytes) -> list[str]:
-        """The names of the topic's segment files, in every partition, in which these bytes occur."""
-        segments = self.data.glob(f"{topic}-[0-9]*/*.log")
+        """The topic's segment files, in every partition and those about to go included, in which these bytes occur."""
+        segments = self.data.glob(f"{topic}-[0-9]*/*.log*")
         return sorted(f"{segment.parent.name}/{segment.name}" for segment in segments if _occurs(content, segment))
 
     def log_excerpt(self) -> str:

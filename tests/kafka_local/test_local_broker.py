@@ -2,11 +2,13 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import anyio
 import psutil
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -18,6 +20,7 @@ from tests.kafka_local.jars import kafka_version
 from tests.kafka_server import KafkaBroker
 
 ROOT = Path(__file__).parents[2]
+QUICK_COMPACTION = {"cleanup.policy": "compact", "segment.ms": "300", "max.compaction.lag.ms": "300"}
 LAUNCHER = """
 import sys, time, pathlib
 from tests.kafka_local.broker import LocalBroker
@@ -64,6 +67,26 @@ async def test_the_bytes_of_a_record_are_found_in_the_segment_files(
     assert kafka_broker.segments_holding(kafka_topic_name, b"another bird") == []
 
 
+async def test_an_erased_record_leaves_every_segment_file_once_the_segment_has_rolled(
+    kafka_broker: KafkaBroker, kafka_topic_name: str
+) -> None:
+    await create_topic(kafka_broker.bootstrap, kafka_topic_name, QUICK_COMPACTION)
+    async with AIOKafkaProducer(bootstrap_servers=kafka_broker.bootstrap, enable_idempotence=True) as producer:
+        await producer.send_and_wait(kafka_topic_name, b"a canary", key=b"1/1", partition=0)
+        await producer.send_and_wait(kafka_topic_name, b"stays", key=b"2/1", partition=0)
+        await producer.send_and_wait(kafka_topic_name, None, key=b"1/1", partition=0)
+        deadline = time.monotonic() + 30
+        while kafka_broker.segments_holding(kafka_topic_name, b"a canary") and time.monotonic() < deadline:
+            # A segment rolls only when something is appended to it, and the one being written is never cleaned.
+            await producer.send_and_wait(kafka_topic_name, b"tick", key=b"tick/1", partition=0)
+            await anyio.sleep(0.1)
+
+    assert kafka_broker.segments_holding(kafka_topic_name, b"a canary") == []
+    read = await values(kafka_broker.bootstrap, kafka_topic_name)
+    assert read[1] == b"stays"
+    assert b"a canary" not in read.values()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only the Linux kernel ends a process with its parent")
 @pytest.mark.needs_kafka
 def test_a_broker_ends_when_its_launcher_is_killed(tmp_path: Path) -> None:
@@ -88,21 +111,14 @@ def test_a_broker_ends_when_its_launcher_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.needs_kafka
 def test_a_broker_whose_port_is_taken_says_so(tmp_path: Path) -> None:
-    install = prepare(print)
-    first, second = LocalBroker(install, tmp_path / "a"), None
-    first.home.mkdir()
-    (tmp_path / "b").mkdir()
-    try:
-        first.launch()
-        first.wait_until_serving()
-        second = LocalBroker(install, tmp_path / "b", port=int(first.bootstrap.split(":")[1]))
-        second.launch()
-        with pytest.raises(RuntimeError, match="Address already in use"):
-            second.wait_until_serving()
-    finally:
-        first.stop()
-        if second is not None:
-            second.kill()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        broker = LocalBroker(prepare(print), tmp_path, port=taken.getsockname()[1])
+        try:
+            broker.launch()
+            with pytest.raises(RuntimeError, match="Address already in use"):
+                broker.wait_until_serving()
+        finally:
+            broker.kill()
 
 
 @pytest.mark.needs_kafka
@@ -207,11 +223,11 @@ def run_pytest_without_java(directory: Path, extra: dict[str, str]) -> "subproce
     )
 
 
-async def create_topic(bootstrap: str, name: str) -> None:
+async def create_topic(bootstrap: str, name: str, configs: dict[str, str] | None = None) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
     try:
-        await admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)])
+        await admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1, topic_configs=configs)])
     finally:
         await admin.close()
 
