@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from turnlog.domain import event_data as d
+from turnlog.domain.errors import Bug
 from turnlog.domain.events import EventType
 from turnlog.domain.fold_decode import DecodedRecord
 from turnlog.domain.fold_effects import Effects, IndexRow, Verdict
@@ -21,14 +22,16 @@ from turnlog.domain.session_key import Scope
 
 _NEVER_JUDGED = (EventType.GENESIS, EventType.TICK)
 _NO_VERDICT = (EventType.ERASURE_COMPLETED, EventType.QUARANTINE_DECIDED, EventType.PRODUCER_FENCED)
-_ALWAYS_AWAITED = (
-    EventType.CONTEXT_RESET,
-    EventType.CHAT_CLEARED,
-    EventType.SESSION_DELETED,
-    EventType.RESUMEPOINT_SAVED,
-    EventType.HISTORY_RESTORED,
-    EventType.SESSION_FORKED,
-    EventType.TURN_STARTED,
+_ALWAYS_AWAITED = frozenset(
+    {
+        EventType.CONTEXT_RESET,
+        EventType.CHAT_CLEARED,
+        EventType.SESSION_DELETED,
+        EventType.RESUMEPOINT_SAVED,
+        EventType.HISTORY_RESTORED,
+        EventType.SESSION_FORKED,
+        EventType.TURN_STARTED,
+    }
 )
 
 
@@ -44,17 +47,19 @@ def _judge(work: Work, at: DecodedRecord) -> None:
     if work.is_fenced(at.event.producer, at.offset):
         work.erase(at)
         return
-    if at.type in _NEVER_JUDGED:
-        return
     if at.type.erasable:
         _judge_erasable(work, at)
-        return
+    elif at.type not in _NEVER_JUDGED:
+        _judge_lasting(work, at)
+
+
+def _judge_lasting(work: Work, at: DecodedRecord) -> None:
+    """An ending, a fence, a receipt or a decision: stays in the log for good, so nothing refuses it."""
     first = work.first_verdict(at)
-    if first is not None:
-        _repeat(work, at, first, _epoch(work, at))
-        return
-    outcome = _apply(work, at)
-    _conclude(work, at, outcome, _epoch(work, at))
+    outcome = _apply(work, at) if first is None else Outcome(first.status)
+    _index(work, at, outcome.status, first)
+    if at.type not in _NO_VERDICT:
+        _answer(work, at, outcome, _epoch(work, at), first)
 
 
 def _judge_erasable(work: Work, at: DecodedRecord) -> None:
@@ -66,13 +71,14 @@ def _judge_erasable(work: Work, at: DecodedRecord) -> None:
         return
     first = work.first_verdict(at)
     if first is not None:
-        _repeat(work, at, first, state.epoch)
-        return
-    outcome = _apply_to_session(work, at, state)
-    if outcome.applied:
-        state.note_activity(at.appended_ms)
-        work.keep(state)
-    _conclude(work, at, outcome, state.epoch)
+        outcome = Outcome(first.status)
+    else:
+        outcome = _apply_to_session(work, at, state)
+        if outcome.applied:
+            state.note_activity(at.appended_ms)
+            work.keep(state)
+    _index(work, at, outcome.status, first)
+    _answer(work, at, outcome, state.epoch, first)
 
 
 def _begun_before_a_delete(at: DecodedRecord, last_delete: int) -> bool:
@@ -99,7 +105,7 @@ def _apply_to_session(work: Work, at: DecodedRecord, state: SessionState) -> Out
         case d.SessionForked() as data:
             return fork_session(at, data, state)
         case _:
-            raise AssertionError(f"{at.type.wire_name} isn't erasable")
+            raise Bug(f"{at.type.wire_name} isn't erasable")
 
 
 def _apply(work: Work, at: DecodedRecord) -> Outcome:
@@ -118,51 +124,39 @@ def _apply(work: Work, at: DecodedRecord) -> Outcome:
 
 
 def _epoch(work: Work, at: DecodedRecord) -> int:
-    """The current epoch of a record's subject: a scope's last clear, or a session's epoch."""
+    """The current epoch of an ending's subject: a scope's last clear, or a session's epoch."""
     if isinstance(at.data, d.ChatCleared):
         return work.loaded.clears.get(Scope(at.data.team_id, at.data.scope), 0)
-    if at.type in _NO_VERDICT:
-        return 0
     return work.session(at.event.subject).epoch
 
 
-def _conclude(work: Work, at: DecodedRecord, outcome: Outcome, epoch: int) -> None:
-    """The first verdict on this event."""
-    key_hash = at.event.idempotency_key
-    work.remember(at, outcome.status, key_hash)
-    work.effects.index.append(IndexRow(at.subject_id, at.offset, at.key, key_hash, at.type, outcome.status))
-    _answer(work, at, outcome, epoch)
-
-
-def _repeat(work: Work, at: DecodedRecord, first: Judged, epoch: int) -> None:
-    """A duplicate: the first verdict stands. Its index row only lets its key be found when it must be erased."""
-    if first.event_id != at.event.id:
-        work.remember(at, first.status, None)
-    work.effects.index.append(IndexRow(at.subject_id, at.offset, at.key, None, at.type, first.status))
-    _answer(work, at, Outcome(first.status), epoch, first)
+def _index(work: Work, at: DecodedRecord, status: int, first: Judged | None) -> None:
+    """The record is judged. The row of a duplicate only lets its key be found when it must be erased."""
+    key_hash = at.event.idempotency_key if first is None else None
+    work.effects.index.append(IndexRow(at.subject_id, at.offset, at.key, key_hash, at.type, status))
+    if first is None or first.event_id != at.event.id:
+        work.remember(at, status, key_hash)
 
 
 def _answer(work: Work, at: DecodedRecord, outcome: Outcome, epoch: int, first: Judged | None = None) -> None:
-    if at.type in _NO_VERDICT:
-        return
     event = at.event
-    work.effects.verdicts.append(
-        Verdict(
-            event_id=event.id,
-            subject_id=at.subject_id,
-            offset=at.offset if first is None else first.offset,
-            type=at.type,
-            status=outcome.status,
-            error=outcome.error,
-            epoch=epoch,
-            key_hash=event.idempotency_key,
-            request_hash=event.request_hash,
-            first=None if first is None else first.event_id,
-            session_keys=outcome.session_keys,
-            stored=outcome.stored,
-            awaited=_awaited(at),
-        )
+    # In the order of the fields: names would cost as much as the rest of this function, for every record.
+    verdict = Verdict(
+        event.id,
+        at.subject_id,
+        at.offset if first is None else first.offset,
+        at.type,
+        outcome.status,
+        outcome.error,
+        epoch,
+        event.idempotency_key,
+        event.request_hash,
+        None if first is None else first.event_id,
+        outcome.session_keys,
+        outcome.stored,
+        _awaited(at),
     )
+    work.effects.verdicts.append(verdict)
 
 
 def _awaited(at: DecodedRecord) -> bool:
