@@ -45,4 +45,6 @@ event_log = Table(
     Column("actor", Text),
     Column("traceparent", Text),
     Column("value", LargeBinary, comment="UTF-8 JSON; null = erased"),
+    # An ordinary turn stays in its page instead of being cut up into a TOAST table.
+    postgresql_with={"toast_tuple_target": 8160},
 )

@@ -1,131 +1,171 @@
-"""One database: an asyncpg pool per generation of tables, and a SQLAlchemy engine for DDL.
+"""The database as the rest of turnlog uses it: pooled connections to the live generation of tables, and an engine.
 
-A connection's search path is the schema of its generation, then `turnlog`; statements name tables without a schema.
+Every connection is for one task at a time. Errors of the driver leave here as errors of the tree.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias, TypeVar, cast
 
 import anyio
 import asyncpg
-from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from turnlog.domain.errors import Misconfigured
-from turnlog.infra.postgres_errors import translated
+from turnlog.domain.errors import Bug, Misconfigured, Unavailable
+from turnlog.infra.postgres_connection import Connection, PooledConnection, check_server, connect, driver_dsn
+from turnlog.infra.postgres_errors import connection_was_lost, translate_errors_of, translated
 
-LEAST_VERSION = 160_000
-CONNECT_S = 10.0
+ACQUIRE_S = 10.0
 CLOSE_S = 5.0
-SIDE_POOL_SIZE = 2
-
-_SETTINGS = {
-    "application_name": "turnlog",
-    "synchronous_commit": "on",
-    "jit": "off",
-    "timezone": "UTC",
-    "idle_in_transaction_session_timeout": "60000",
-}
+_IDLE_S = 300.0
+_OTHER_POOL_SIZE = 4
+_NO_REPLACEMENT = 1_000_000_000
 _LIVE = "SELECT live FROM turnlog.generations"
 
-
-class _Connection(asyncpg.Connection):
-    """Statements leave no session state behind, so releasing needs no reset query."""
-
-    def get_reset_query(self) -> str:
-        return ""
+T = TypeVar("T")
+Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+Isolation = Literal["read_committed", "repeatable_read", "serializable"]
 
 
 class Database:
-    """Use as an async context manager. One connection serves one task."""
+    """An open database; an async context manager. The tables must have been migrated (`infra.migrations`).
 
-    def __init__(self, dsn: str, *, pool_size: int = 10) -> None:
-        url = make_url(dsn)
-        self.dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
-        self.engine: AsyncEngine = create_async_engine(url.set(drivername="postgresql+asyncpg"), poolclass=NullPool)
+    `url` is `postgresql://…`, `pool_size` the most connections held for runtime statements. Opening raises Unavailable
+    if it can't be reached, Misconfigured if the server or what is in the database is refused.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 10) -> None:
+        self._dsn = driver_dsn(url)
         self._pool_size = pool_size
-        self._pools: dict[int, asyncpg.Pool[Any]] = {}
-        self._opening = anyio.Lock()
         self._generation = 0
-
-    @property
-    def generation(self) -> int:
-        """The generation of tables that `connection` reads, as last looked up."""
-        return self._generation
+        self._pools: dict[int | None, Pool] = {}
+        self._engine = create_async_engine(
+            "postgresql+asyncpg://", async_creator=partial(self._connect, None, patient=True), poolclass=NullPool
+        )
+        translate_errors_of(self._engine)
 
     async def __aenter__(self) -> Self:
-        with translated():
-            connection = await asyncpg.connect(self.dsn, timeout=CONNECT_S)
+        async with self.patient_connection() as connection:
+            await check_server(connection)
             try:
-                await _check_server(connection)
                 self._generation = await connection.fetchval(_LIVE)
-            finally:
-                await connection.close()
-        await self._pool(self._generation)
+            except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError) as error:
+                raise Misconfigured("this database holds no turnlog tables: it was never migrated") from error
+        self._pools[None] = await self._open_pool(None)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with anyio.move_on_after(CLOSE_S, shield=True):
-            for generation in list(self._pools):
-                await self._close(generation)
-            await self.engine.dispose()
+        pools, self._pools = list(self._pools.values()), {}
+        for pool in pools:
+            await _close(pool)
+        with anyio.CancelScope(shield=True):
+            await self._engine.dispose()
+
+    @property
+    def generation(self) -> int:
+        """The live generation of tables, as of the last look."""
+        return self._generation
+
+    @property
+    def engine(self) -> AsyncEngine:
+        """For DDL and cold queries through SQLAlchemy: a fresh, patient connection each time."""
+        return self._engine
 
     @asynccontextmanager
-    async def connection(self, generation: int | None = None) -> AsyncIterator["asyncpg.Connection[Any]"]:
-        """A connection for one task, of the live generation or another.
+    async def connection(self, generation: int | None = None) -> AsyncIterator[Connection]:
+        """A connection for one task that finds the tables of the live (or the given) generation by plain names.
 
-        Raises Unavailable and Bug, never driver errors.
+        Raises Unavailable if none is free within `ACQUIRE_S`, or if it is lost inside the context.
         """
+        pool = self._pools.get(generation) or await self._pool_of(generation)
         with translated():
-            pool = await self._pool(self._generation if generation is None else generation)
-            async with pool.acquire(timeout=CONNECT_S) as connection:
-                yield connection  # type: ignore[misc] # the pool's proxy has the connection's interface
+            with anyio.fail_after(ACQUIRE_S):
+                connection = await pool.acquire()
+            try:
+                yield cast(Connection, connection)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await pool.release(connection, timeout=CLOSE_S)
+
+    @asynccontextmanager
+    async def transaction(
+        self, generation: int | None = None, *, isolation: Isolation = "read_committed", readonly: bool = False
+    ) -> AsyncIterator[Connection]:
+        """A connection inside a transaction, committed when the context ends without an error."""
+        async with (
+            self.connection(generation) as connection,
+            connection.transaction(isolation=isolation, readonly=readonly),
+        ):
+            yield connection
+
+    @asynccontextmanager
+    async def patient_connection(self, generation: int | None = None) -> AsyncIterator[Connection]:
+        """A connection of its own, outside the pool, whose statements may take as long as they need."""
+        with translated():
+            connection = await self._connect(generation, patient=True)
+            try:
+                yield connection
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await connection.close(timeout=CLOSE_S)
+
+    async def read(self, query: Callable[[Connection], Awaitable[T]]) -> T:
+        """Run an idempotent read, and once more if its connection turns out to be gone (a restart, a lost idle one)."""
+        try:
+            async with self.connection() as connection:
+                return await query(connection)
+        except Unavailable as error:
+            if not connection_was_lost(error):
+                raise
+        async with self.connection() as connection:
+            return await query(connection)
 
     async def refresh_generation(self) -> int:
-        """Look up which generation is live; later connections are of that one. Returns it."""
+        """Look which generation is live now; `connection` is of that one from here on. Returns it.
+
+        Connections in use keep the tables they began with and close when they come back, all others move at once.
+        """
         async with self.connection() as connection:
-            live: int = await connection.fetchval(_LIVE)
+            live: int | None = await connection.fetchval(_LIVE)
+        if live is None:
+            raise Bug("turnlog.generations has no row")
         if live != self._generation:
-            former, self._generation = self._generation, live
-            with anyio.move_on_after(CLOSE_S, shield=True):
-                await self._close(former)
+            self._generation = live
+            await self._pools[None].expire_connections()
         return live
 
-    async def _pool(self, generation: int) -> "asyncpg.Pool[Any]":
-        pool = self._pools.get(generation)
-        if pool is not None:
-            return pool
-        async with self._opening:
-            pool = self._pools.get(generation)
-            if pool is None:
-                pool = await asyncpg.create_pool(
-                    self.dsn,
-                    min_size=1,
-                    max_size=self._pool_size if generation == self._generation else SIDE_POOL_SIZE,
-                    connection_class=_Connection,
-                    timeout=CONNECT_S,
-                    server_settings={**_SETTINGS, "search_path": f"turnlog_g{generation}, turnlog"},
-                )
-                self._pools[generation] = pool
-        return pool
+    async def _pool_of(self, generation: int | None) -> Pool:
+        """A small pool for another generation; its connections close by themselves when nobody uses it any more."""
+        if not self._pools:
+            raise Unavailable("the database is closed")
+        opened = await self._open_pool(generation)
+        return self._pools.setdefault(generation, opened)
 
-    async def _close(self, generation: int) -> None:
-        pool = self._pools.pop(generation)
-        with anyio.move_on_after(CLOSE_S) as bounded:
-            await pool.close()
-        if bounded.cancelled_caught:
-            pool.terminate()
+    async def _open_pool(self, generation: int | None) -> Pool:
+        return await asyncpg.create_pool(
+            connect=partial(self._connect_pooled, generation),
+            connection_class=PooledConnection,
+            min_size=0,
+            max_size=self._pool_size if generation is None else _OTHER_POOL_SIZE,
+            max_queries=_NO_REPLACEMENT,
+            max_inactive_connection_lifetime=_IDLE_S,
+        )
+
+    async def _connect_pooled(self, generation: int | None, _no_dsn: None, **options: Any) -> Connection:  # noqa: ANN401 - the pool's own arguments
+        return await self._connect(generation, patient=False, **options)
+
+    async def _connect(self, generation: int | None, *, patient: bool, **options: Any) -> Connection:  # noqa: ANN401
+        number = self._generation if generation is None else generation
+        with translated():
+            return await connect(self._dsn, f"turnlog_g{number}", patient=patient, **options)
 
 
-async def _check_server(connection: "asyncpg.Connection[Any]") -> None:
-    number = int(await connection.fetchval("SELECT current_setting('server_version_num')"))
-    if number < LEAST_VERSION:
-        raise Misconfigured(f"PostgreSQL 16 or newer is needed, the server is {number // 10_000}")
-    for name in ("fsync", "full_page_writes"):
-        if await connection.fetchval("SELECT current_setting($1)", name) != "on":
-            raise Misconfigured(f"the server runs with {name} = off and would lose acknowledged turns: set {name} = on")
+async def _close(pool: Pool) -> None:
+    """Wait for connections in use, but not for long; then cut them off."""
+    with anyio.move_on_after(CLOSE_S, shield=True):
+        await pool.close()

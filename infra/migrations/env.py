@@ -1,13 +1,13 @@
-"""What Alembic runs: the connection is handed over by `turnlog.infra.migrations.upgrade`."""
+"""Alembic runs this file for every upgrade. The connection comes from `upgrade`; there is no alembic.ini."""
 
 from alembic import context
 
-from turnlog.infra.migrations import VERSION_SCHEMA, VERSION_TABLE
+from turnlog.infra.postgres_connection import LEDGER_SCHEMA
 
 context.configure(
     connection=context.config.attributes["connection"],
-    version_table=VERSION_TABLE,
-    version_table_schema=VERSION_SCHEMA,
+    version_table_schema=LEDGER_SCHEMA,
+    transaction_per_migration=True,
 )
 with context.begin_transaction():
     context.run_migrations()

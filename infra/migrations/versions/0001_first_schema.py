@@ -10,15 +10,12 @@ GENERATION = "turnlog_g1"
 
 
 def upgrade() -> None:
-    """Create everything; a first generation is live and the event log is empty."""
-    op.execute("CREATE SCHEMA turnlog")
+    """Create everything; a first generation is live and the event log is empty. The schema `turnlog` is there."""
     op.execute(f"CREATE SCHEMA {GENERATION}")
     _create_ledgers()
     _create_projections()
     op.execute("INSERT INTO turnlog.generations (live) VALUES (1)")
     op.execute("INSERT INTO turnlog.event_log_head DEFAULT VALUES")
-    # An ordinary turn stays in its page instead of being cut up into a TOAST table.
-    op.execute("ALTER TABLE turnlog.event_log SET (toast_tuple_target = 8160)")
 
 
 def _create_ledgers() -> None:
@@ -90,6 +87,7 @@ def _create_ledgers() -> None:
         sa.Column("value", sa.LargeBinary(), nullable=True, comment="UTF-8 JSON; null = erased"),
         sa.PrimaryKeyConstraint("position"),
         schema="turnlog",
+        postgresql_with={"toast_tuple_target": 8160},
     )
     op.create_table(
         "event_log_head",
