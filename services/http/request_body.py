@@ -1,0 +1,78 @@
+"""Request bodies, counted as they arrive and again while they are unpacked."""
+
+import zlib
+from collections.abc import Mapping
+
+import anyio.to_thread
+from starlette.types import Message, Receive
+
+from turnlog.domain.errors import BadInput, TooLarge
+
+MAX_BODY = 2 * 1024 * 1024
+"""Largest request body in bytes, after decompression."""
+
+OFF_LOOP_BYTES = 256 * 1024
+"""From this size on a body is unpacked and parsed in a thread."""
+
+TOO_LARGE = f"request body is larger than {MAX_BODY} bytes"
+
+_WINDOW_BITS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
+
+
+class UnsupportedMedia(BadInput):
+    """A content encoding or charset that turnlog doesn't read: 415."""
+
+    @classmethod
+    def status(cls) -> int:
+        """415, where other bad input is 400."""
+        return 415
+
+
+class RequestCutShort(BadInput):
+    """The client closed the connection before its request was complete; nobody reads the answer."""
+
+
+async def read_body(receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
+    """The whole body, unpacked. How long it may take is the connection's business (`connection.py`).
+
+    Raises TooLarge, UnsupportedMedia, RequestCutShort, and BadInput for damaged compression.
+    """
+    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+    if encoding != b"identity" and encoding not in _WINDOW_BITS:
+        raise UnsupportedMedia("content-encoding must be gzip, deflate or identity")
+    message = await receive()
+    raw: bytes = message.get("body", b"")
+    if message["type"] != "http.request" or message.get("more_body"):
+        raw = await _rest(receive, message)
+    elif len(raw) > MAX_BODY:
+        raise TooLarge(TOO_LARGE)
+    if encoding == b"identity":
+        return raw
+    if len(raw) > OFF_LOOP_BYTES:
+        return await anyio.to_thread.run_sync(_unpack, raw, _WINDOW_BITS[encoding])
+    return _unpack(raw, _WINDOW_BITS[encoding])
+
+
+async def _rest(receive: Receive, message: Message) -> bytes:
+    collected = bytearray()
+    while message["type"] == "http.request":
+        collected += message.get("body", b"")
+        if len(collected) > MAX_BODY:
+            raise TooLarge(TOO_LARGE)
+        if not message.get("more_body"):
+            return bytes(collected)
+        message = await receive()
+    raise RequestCutShort("the request ended early")
+
+
+def _unpack(raw: bytes, window_bits: int) -> bytes:
+    unpacker = zlib.decompressobj(window_bits)
+    try:
+        body = unpacker.decompress(raw, MAX_BODY + 1)
+    except zlib.error:
+        raise BadInput("the compressed body is damaged") from None
+    if len(body) > MAX_BODY:
+        raise TooLarge(TOO_LARGE)
+    if not unpacker.eof or unpacker.unused_data:
+        raise BadInput("the compressed body is damaged")
+    return body

@@ -1,0 +1,105 @@
+"""Runs the API on uvicorn: uvloop, httptools, and an orderly end.
+
+On SIGTERM or SIGINT the listening sockets close, open streams are told to end, requests in flight have `shutdown_s`
+to finish, and `serve` returns. uvicorn alone would wait for its streams, and end the process by the signal.
+"""
+
+import asyncio
+import contextlib
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from turnlog.services.http.connection import Connection
+from turnlog.services.http.draining import Draining
+from turnlog.services.http.options import HttpOptions
+
+_TICKS_PER_SWEEP = 10
+"""uvicorn ticks ten times a second."""
+
+
+class Server(uvicorn.Server):
+    """`draining` is what the application's streams listen to; `on_listening(port)` runs once clients can connect."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        draining: Draining,
+        options: HttpOptions,
+        on_listening: Callable[[int], None] | None = None,
+    ) -> None:
+        super().__init__(config)
+        self._draining = draining
+        self._options = options
+        self._on_listening = on_listening
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; tell the port."""
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets=sockets)
+        if self.started and self._on_listening is not None:
+            self._on_listening(self.servers[0].sockets[0].getsockname()[1])
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second; slow and stalled connections are looked for once a second."""
+        if counter % _TICKS_PER_SWEEP == 0:
+            self._sweep()
+        return await super().on_tick(counter)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal to end: streams are told at once, everything else by uvicorn's shutdown."""
+        super().handle_exit(sig, frame)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._draining.start)
+
+    def stop(self) -> None:
+        """End as on SIGTERM, from within the process."""
+        self.should_exit = True
+        self._draining.start()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle the signals while serving. They aren't raised again: an orderly end is exit status 0."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        handled = (signal.SIGINT, signal.SIGTERM)
+        before = {sig: signal.signal(sig, self.handle_exit) for sig in handled}
+        try:
+            yield
+        finally:
+            for sig, handler in before.items():
+                signal.signal(sig, handler)
+
+    def _sweep(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Connection):
+                connection.enforce(now, arrive_s=self._options.body_timeout_s, read_s=self._options.send_timeout_s)
+
+
+def new_server(app: FastAPI, options: HttpOptions, *, on_listening: Callable[[int], None] | None = None) -> Server:
+    """A server for an application made by `create_app`. Run it with `await server.serve()`."""
+    draining: Draining = app.state.draining
+    config = uvicorn.Config(
+        app,
+        host=options.host,
+        port=options.port,
+        http=Connection,
+        ws="none",
+        loop="uvloop",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(options.trusted_proxies),
+        forwarded_allow_ips=list(options.trusted_proxies),
+        timeout_graceful_shutdown=round(options.shutdown_s),
+    )
+    return Server(config, draining, options, on_listening)
