@@ -10,15 +10,21 @@ from typing import NamedTuple
 from uuid import UUID
 
 from turnlog.projections.statement import Connection
+from turnlog.projections.tables import GENERATION_PREFIX
 
-ADVANCE = """
+ADVANCE = (
+    """
 UPDATE checkpoints SET
   next_offset = {next_offset}::bigint, last_offset = {last_offset}::bigint, last_event_id = {last_event_id}::uuid,
   lease_until = clock_timestamp() + {lease_ms}::bigint * interval '1 ms', stopped = NULL
 WHERE generation = {generation}::int AND partition = {partition}::smallint AND fence = {fence}::bigint
-  AND next_offset = {expected}::bigint
+  AND next_offset = {expected}::bigint AND current_schema() = '"""
+    + GENERATION_PREFIX
+    + """' || {generation}::int
 RETURNING true
 """
+)
+"""Moves nothing if the fence or the offset moved, or if the connection finds another generation's tables."""
 
 _ENSURE = """
 INSERT INTO checkpoints (generation, partition) SELECT $1::int, p FROM generate_series(0, $2::int - 1) AS p
@@ -58,6 +64,19 @@ WHERE c.generation = $1::int AND c.partition = mine.partition AND c.fence = mine
 """
 
 _RELEASE_ALL = "UPDATE checkpoints SET owner = NULL, lease_until = NULL WHERE owner = $1"
+
+_FENCE_ALL = """
+UPDATE checkpoints SET fence = fence + 1, owner = NULL, lease_until = NULL WHERE generation = $1::int
+RETURNING partition, next_offset
+"""
+
+_START_GENERATION = """
+INSERT INTO checkpoints (generation, partition, next_offset, last_offset, last_event_id)
+VALUES ($1::int, $2::smallint, $3::bigint, $4::bigint, $5::uuid)
+ON CONFLICT (generation, partition) DO UPDATE SET
+  next_offset = excluded.next_offset, last_offset = excluded.last_offset, last_event_id = excluded.last_event_id,
+  fence = checkpoints.fence + 1, owner = NULL, lease_until = NULL, stopped = NULL
+"""
 
 _STOP = """
 UPDATE checkpoints SET stopped = $4 WHERE generation = $1::int AND partition = $2::smallint AND fence = $3
@@ -141,6 +160,19 @@ async def release(connection: Connection, generation: int, member: UUID, held: S
 async def release_all(connection: Connection, member: UUID) -> None:
     """Give everything back that this member holds, in every generation."""
     await connection.execute(_RELEASE_ALL, member)
+
+
+async def fence_all(connection: Connection, generation: int) -> dict[int, int]:
+    """Void what every projector of this generation is doing; partition → the next offset at which that was."""
+    return dict(await connection.fetch(_FENCE_ALL, generation))
+
+
+async def start_generation(
+    connection: Connection, generation: int, partition: int, next_offset: int, last: tuple[int, UUID] | None
+) -> None:
+    """Where a rebuilt generation begins in this partition; `last` is (offset, event id) of its last applied record."""
+    last_offset, last_event_id = last or (None, None)
+    await connection.execute(_START_GENERATION, generation, partition, next_offset, last_offset, last_event_id)
 
 
 async def stop(connection: Connection, held: Held, cause: str) -> None:

@@ -1,6 +1,7 @@
 """The `event_index` table: one row without content for every judged record, with the verdict it got."""
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from turnlog.domain.events import EventType
 from turnlog.domain.fold_effects import IndexRow
@@ -18,10 +19,11 @@ SELECT {_ROW} FROM event_index WHERE key_hash = ANY({{key_hashes}}::bytea[]) ORD
 
 _ERASABLE = ", ".join(str(int(event_type)) for event_type in EventType if event_type.erasable)
 
-TAKE_ERASABLE = f"""
+_DELETE_ERASABLE = f"""
 DELETE FROM event_index WHERE subject_id = ANY($1::uuid[]) AND type IN ({_ERASABLE})
-RETURNING partition, position, event_id, subject_id, attempt
 """  # noqa: S608 - the numbers are those of the enum
+
+TAKE_ERASABLE = f"{_DELETE_ERASABLE} RETURNING partition, position, event_id, subject_id, attempt"
 """Removes the rows of the erasable records of these sessions and returns what the outbox needs."""
 
 _INSERT = """
@@ -29,6 +31,11 @@ INSERT INTO event_index (subject_id, position, event_id, attempt, key_hash, type
 SELECT i.*, $8::smallint FROM unnest(
   $1::uuid[], $2::bigint[], $3::uuid[], $4::int[], $5::bytea[], $6::smallint[], $7::smallint[]) AS i
 """
+
+
+def delete_erasable(session_ids: Sequence[UUID]) -> Statement:
+    """Remove the rows of the erasable records of these sessions."""
+    return Statement(_DELETE_ERASABLE, [session_ids])
 
 
 def insert(partition: int, rows: Sequence[IndexRow]) -> Statement:

@@ -34,14 +34,17 @@ from turnlog.projections.statement import Connection, Statement, combined
 
 ROLLBACK_S = 5.0
 
+LONGEST_STATEMENT_S = 600.0
+"""A delete takes time in proportion to its session's length; everything else is far below."""
+
 # Every look-up here is by key. Without the first two settings a plan made while a table was small (or was never
 # analysed) reads the whole table until autovacuum comes by; without the third a stuck holder keeps its row locks.
-_BEGIN = """
+_BEGIN = f"""
 BEGIN;
 SET LOCAL enable_seqscan = off;
 SET LOCAL plan_cache_mode = force_generic_plan;
-SET LOCAL jit = off;
 SET LOCAL idle_in_transaction_session_timeout = '10s';
+SET LOCAL statement_timeout = '{LONGEST_STATEMENT_S:.0f}s';
 """
 
 _LOADED = f"""
@@ -128,27 +131,37 @@ async def advance_and_load(
     return _loaded(row)
 
 
-async def apply(connection: Connection, partition: int, effects: Effects) -> None:
-    """Write what the fold decided. Run it inside `transaction`."""
-    for statement in statements(partition, effects):
-        await connection.execute(statement.sql, *statement.args)
+async def apply(connection: Connection, partition: int, effects: Effects, *, ledgers: bool = True) -> None:
+    """Write what the fold decided. Run it inside `transaction`.
+
+    Without `ledgers`, requests and outbox stay as they are: for a fold that only compares.
+    """
+    for statement in statements(partition, effects, ledgers=ledgers):
+        await execute(connection, statement)
 
 
-def statements(partition: int, effects: Effects) -> list[Statement]:
+async def execute(connection: Connection, statement: Statement) -> None:
+    """Run one of `statements`, however long a delete takes."""
+    await connection.execute(statement.sql, *statement.args, timeout=LONGEST_STATEMENT_S)
+
+
+def statements(partition: int, effects: Effects, *, ledgers: bool = True) -> list[Statement]:
     """What `apply` runs, in this order: removals of deleted sessions, then everything that is written."""
     found: list[Statement] = []
     if effects.deleted:
         ids = list(effects.deleted)
         tables = (transcript_entries, agent_messages, attachments, resume_points, sessions)
         found.append(combined([table.delete(ids) for table in tables]))
-        found.append(erasure_outbox.move_from_index(ids))
-    writes = list(_writes(partition, effects))
+        found.append(erasure_outbox.move_from_index(ids) if ledgers else event_index.delete_erasable(ids))
+    writes = _projection_writes(partition, effects)
+    if ledgers:
+        writes += _ledger_writes(partition, effects)
     if writes:
         found.append(combined(writes))
     return found
 
 
-def _writes(partition: int, effects: Effects) -> list[Statement]:
+def _projection_writes(partition: int, effects: Effects) -> list[Statement]:
     writes: list[Statement] = []
     if effects.entries:
         writes.append(transcript_entries.insert(effects.entries))
@@ -174,6 +187,11 @@ def _writes(partition: int, effects: Effects) -> list[Statement]:
         writes.append(fenced_producers.upsert(partition, effects.fenced_producers))
     if effects.index:
         writes.append(event_index.insert(partition, effects.index))
+    return writes
+
+
+def _ledger_writes(partition: int, effects: Effects) -> list[Statement]:
+    writes: list[Statement] = []
     awaited = [verdict for verdict in effects.verdicts if verdict.awaited]
     if awaited:
         writes.append(requests.insert(partition, awaited))

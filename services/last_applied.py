@@ -43,7 +43,8 @@ async def _last_with_a_value(log: EventLog, held: Held) -> Record | None:
         limit = min(READ_RECORDS, held.next_offset - at)
         batch = await log.read(held.partition, at, limit=limit, wait_ms=READ_WAIT_MS)
         for record in batch.records:
-            if record.event is not None and record.position.offset < held.next_offset:
+            has_value = record.event is not None or record.undecodable is not None
+            if has_value and record.position.offset < held.next_offset:
                 found = record
         idle = 0 if batch.next_offset > at else idle + 1
         if idle == READS_WITHOUT_PROGRESS:

@@ -11,7 +11,6 @@ from typing import NoReturn
 
 import anyio
 import anyio.lowlevel
-import asyncpg
 import structlog
 
 from turnlog.domain.errors import RETRIABLE, Bug, Fenced, Misconfigured, TurnlogError, Unfoldable
@@ -36,9 +35,6 @@ FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 1.0
 
 OnApplied = Callable[[int, int, Sequence[SessionChange]], None]
-
-_POISON = (Bug, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
-"""What a record causes by itself: trying again can't help."""
 
 _log = structlog.get_logger(__name__)
 
@@ -93,7 +89,7 @@ class PartitionProjection:
                 continue
             try:
                 await self._apply(batch)
-            except _POISON:
+            except Bug:
                 await self._apply_singly(batch)
 
     async def _apply_singly(self, batch: Batch) -> None:
@@ -102,9 +98,9 @@ class PartitionProjection:
         for record, end in zip(batch.records, [*ends, batch.next_offset], strict=True):
             try:
                 await self._apply(Batch((record,), end))
-            except _POISON as error:
+            except Bug as error:
                 kind = record.event.type if record.event is not None else "erased record"
-                await self._stop(f"record {record.position} ({kind[:200]}) can't be folded: {_cause(error)}")
+                await self._stop(f"record {record.position} ({kind[:200]}) can't be folded: {error}")
 
     async def _apply(self, batch: Batch) -> None:
         decoded = await _decoded(batch)
@@ -119,7 +115,7 @@ class PartitionProjection:
                 effects = _folded(loaded, decoded)
                 failpoint("after-fold")
                 for statement in state_store.statements(before.partition, effects):
-                    await connection.execute(statement.sql, *statement.args)
+                    await state_store.execute(connection, statement)
                     failpoint("mid-apply")
                 failpoint("before-commit")
             failpoint("after-commit")
@@ -173,10 +169,3 @@ def _folded(loaded: Loaded, decoded: Sequence[DecodedRecord]) -> Effects:
         # The place, not the message, which could quote what somebody wrote.
         frame = traceback.extract_tb(error.__traceback__)[-1]
         raise Unfoldable(f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}") from error
-
-
-def _cause(error: Exception) -> str:
-    """What is safe to show: the database's own messages can quote row values."""
-    if isinstance(error, asyncpg.PostgresError):
-        return f"SQLSTATE {error.sqlstate} {getattr(error, 'constraint_name', None) or ''}".strip()
-    return str(error)

@@ -178,9 +178,13 @@ async def test_an_ending_or_a_turn_touches_as_many_rows_with_100_000_messages_as
     story.turn(GENERAL_B, "e1")
     story.turn(ROOM_A, "e1")
     story.turn(K, "e1")
-    {"clear": story.clear, "reset": lambda: story.reset(GENERAL_A), "turn": lambda: story.turn(GENERAL_A, "e2")}[
-        ending
-    ]()
+    match ending:
+        case "clear":
+            story.clear()
+        case "reset":
+            story.reset(GENERAL_A)
+        case _:
+            story.turn(GENERAL_A, "e2")
     costs = []
     for count in (10, 100_000):
         await empty(connection)
