@@ -11,12 +11,14 @@ from turnlog.infra.postgres import Database
 from turnlog.infra.settings import Settings
 from turnlog.services.changes import ChangeHub
 from turnlog.services.eraser import Eraser
+from turnlog.services.erasure_schedule import ErasureSchedule
 from turnlog.services.projector import Projector
 
+from turnlog.domain.errors import Unavailable
 from turnlog.domain.event_log import EventLog
 from turnlog.domain.positions import Position
 from turnlog.infra import migrations
-from turnlog.infra.embedded_postgres import embedded_postgres
+from turnlog.infra.embedded_postgres import EmbeddedPostgres, embedded_postgres
 from turnlog.infra.postgres_log import PostgresLog, ensure_genesis
 from turnlog.projections import log_identity
 from turnlog.projections.log_identity import LogIdentity
@@ -48,9 +50,25 @@ async def open_database(settings: Settings) -> AsyncIterator[Database]:
     async with AsyncExitStack() as stack:
         url = settings.database_url
         if url is None:
-            url = (await stack.enter_async_context(embedded_postgres(settings.data_dir))).dsn
+            server = await stack.enter_async_context(embedded_postgres(settings.data_dir))
+            url = server.dsn
+            await stack.enter_async_context(_ending_with(server))
         await migrations.upgrade(url)
         yield await stack.enter_async_context(Database(url, pool_size=settings.pool_size))
+
+
+@asynccontextmanager
+async def _ending_with(server: EmbeddedPostgres) -> AsyncIterator[None]:
+    """Ends everything inside when the embedded server dies: it isn't restarted under running transactions."""
+
+    async def watch() -> None:
+        await server.wait_stopped()
+        raise Unavailable("the embedded PostgreSQL has stopped; start turnlog again")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        yield
+        tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -84,7 +102,7 @@ async def open_turnlog(settings: Settings, *, projecting: bool = True) -> AsyncI
         applied = AppliedPositions(log.partitions)
         for partition in range(log.partitions):
             applied.note_own(Position(partition, await log.end(partition) - 1))
-        changes = ChangeHub()
+        changes = ChangeHub(log.partitions)
         verdicts = Verdicts(database, log, applied, wait_ms=settings.read_wait_ms)
         projector = None
         if projecting:
@@ -101,7 +119,7 @@ async def open_turnlog(settings: Settings, *, projecting: bool = True) -> AsyncI
             await tasks.start(follower.run)
             if projector is not None:
                 await tasks.start(projector.run)
-                await tasks.start(Eraser(database=database, log=log, settings=settings).run)
+                await tasks.start(Eraser(database, log, ErasureSchedule()).run)
             yield Turnlog(
                 settings=settings,
                 database=database,

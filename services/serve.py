@@ -1,0 +1,63 @@
+"""`turnlog serve`: API, projector and eraser in one process; `turnlog project`: projector and eraser alone."""
+
+import signal
+
+import anyio
+import structlog
+
+from turnlog.infra.settings import Settings
+from turnlog.services.composition import open_turnlog
+from turnlog.services.http.app import AppParts, create_app
+from turnlog.services.http.options import HttpOptions, check_options
+from turnlog.services.http.server import new_server
+from turnlog.services.readiness import Readiness
+
+_log = structlog.get_logger(__name__)
+
+
+async def serve(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT, then end in order. Raises Misconfigured and Unavailable at start."""
+    options = http_options(settings)
+    check_options(options, allow_open_bind=settings.allow_public_bind)
+    async with open_turnlog(settings, projecting=not settings.no_projector) as running:
+        readiness = Readiness(running, lag_bound=settings.lag_bound)
+        app = create_app(
+            AppParts(
+                conversations=running.conversations,
+                reading=running.reading,
+                changes=running.changes,
+                readiness=readiness.check,
+                options=options,
+            )
+        )
+        server = new_server(app, options, on_listening=lambda port: _listening(options.host, port))
+        await server.serve()
+    _log.info("stopped")
+
+
+async def project(settings: Settings) -> None:
+    """Project this process's share of the partitions until SIGTERM or SIGINT."""
+    async with open_turnlog(settings, projecting=True):
+        _log.info("projecting")
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for _ in signals:
+                break
+    _log.info("stopped")
+
+
+def http_options(settings: Settings) -> HttpOptions:
+    """The part of the settings that the HTTP layer takes."""
+    token = settings.access_token
+    return HttpOptions(
+        host=settings.host,
+        port=settings.port,
+        access_token=None if token is None else token.get_secret_value(),
+        allowed_hosts=tuple(settings.allowed_hosts),
+        allowed_origins=tuple(settings.allowed_origins),
+        rate_limit=settings.rate_limit,
+    )
+
+
+def _listening(host: str, port: int) -> None:
+    shown = f"[{host}]" if ":" in host else host
+    _log.info("listening", url=f"http://{shown}:{port}")
