@@ -1,11 +1,22 @@
 """The port every log adapter implements. One contract suite runs on all of them (tests/contract)."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from turnlog.domain.events import Batch, Event, RecordKey
 from turnlog.domain.positions import Position
+
+
+class Appended(NamedTuple):
+    """Where an event went.
+
+    `resent` is True if a dead writer left it without an answer and it was sent again: another record of it may stand
+    before this one, or its session may have been deleted in between, so only the fold's verdict says what became of it.
+    """
+
+    position: Position
+    resent: bool = False
 
 
 class EventLog(Protocol):
@@ -24,13 +35,17 @@ class EventLog(Protocol):
         """How many partitions there are; fixed for the life of the log."""
         ...
 
-    async def append(self, event: Event) -> Position:
+    async def append(self, event: Event) -> Appended:
         """Append to the partition of `event.stream`; durable and atomic when it returns.
 
         Cancelling the caller doesn't withdraw the event. Raises OutcomeUnknown if no answer came within the
         deadline (the event may still land), Unavailable if nothing was sent (queue full, log closed), TooLarge
         if the record is beyond `MAX_RECORD_BYTES`.
         """
+        ...
+
+    async def append_to(self, partition: int, event: Event) -> Appended:
+        """`append` for what belongs to a partition and no stream, such as a tick."""
         ...
 
     async def read(self, partition: int, next_offset: int, *, limit: int, wait_ms: int) -> Batch:

@@ -72,6 +72,10 @@ class RecordKey(NamedTuple):
         return f"{self.event_id}/{self.attempt}"
 
 
+NO_KEY = RecordKey(UUID(int=0), 0)
+"""Stands for a record key that isn't turnlog's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One event with its CloudEvents attributes. `data` is the UTF-8 JSON value, kept byte for byte.
@@ -105,15 +109,17 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a log returns at a position. `event` is None where the value was erased.
+    """What a log returns at a position. `event` is None where the value was erased, or is `undecodable`.
 
-    `appended_ms` is the log's append time (Unix ms): what "at an instant" means.
+    `appended_ms` is the log's append time (Unix ms): what "at an instant" means. `undecodable` says why a record with
+    a value is no event of turnlog's; its `key` may then be `NO_KEY`.
     """
 
     position: Position
     appended_ms: int
     key: RecordKey
     event: Event | None
+    undecodable: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from anyio.abc import TaskStatus
 from turnlog.domain.errors import BadInput, Misconfigured, OutcomeUnknown, TooLarge, TurnlogError, Unavailable
 from turnlog.domain.event_data import Genesis
 from turnlog.domain.event_json import decode_data, encode_data
+from turnlog.domain.event_log import Appended
 from turnlog.domain.events import MAX_RECORD_BYTES, Batch, Event, EventType, Record, RecordKey
 from turnlog.domain.positions import Position
 from turnlog.infra import event_log_rows as rows
@@ -27,6 +28,7 @@ MAX_BATCH_EVENTS = 512
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 TAIL_RECORDS = 2048
 TAIL_BYTES = 4 * 1024 * 1024
+EXPIRY_CHECK_S = 0.1
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 1.0
 POLL_FIRST_S = 0.01
@@ -47,7 +49,7 @@ class Connections(Protocol):
 class _Pending:
     event: Event
     answer: asyncio.Future[Position]
-    sent: bool = False
+    deadline: float
 
 
 @dataclass(slots=True)
@@ -91,29 +93,27 @@ class PostgresLog:
         self._timeout_s = append_timeout_ms / 1000
         self._queue: deque[_Pending] = deque()
         self._queue_limit = queue_limit
+        self._sent: list[_Pending] = []
         self._arrived = asyncio.Event()
         self._appended = asyncio.Event()
         self._tail = _Tail()
         self._known_end = 0
         self._closed = False
 
-    async def append(self, event: Event) -> Position:
+    async def append(self, event: Event) -> Appended:
         """See EventLog.append."""
         _check(event)
         if self._closed or len(self._queue) >= self._queue_limit:
             raise Unavailable("the log takes no more events right now")
-        pending = _Pending(event, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        pending = _Pending(event, loop.create_future(), loop.time() + self._timeout_s)
         self._queue.append(pending)
         self._arrived.set()
-        try:
-            with anyio.fail_after(self._timeout_s):
-                return await pending.answer
-        except TimeoutError:
-            if pending.sent:
-                raise OutcomeUnknown("the log did not answer in time; the event may still be stored") from None
-            if pending in self._queue:
-                self._queue.remove(pending)
-            raise Unavailable("the log did not take the event in time; nothing is stored") from None
+        return Appended(await pending.answer)
+
+    async def append_to(self, partition: int, event: Event) -> Appended:
+        """See EventLog.append_to."""
+        return await self.append(event)
 
     async def read(self, partition: int, next_offset: int, *, limit: int, wait_ms: int) -> Batch:
         """See EventLog.read."""
@@ -152,18 +152,32 @@ class PostgresLog:
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Append what callers queue, until cancelled; then refuse what was never sent."""
-        task_status.started()
         try:
-            while True:
-                await self._arrived.wait()
-                self._arrived.clear()
-                while self._queue:
-                    await self._write(self._take())
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._expire)
+                task_status.started()
+                while True:
+                    await self._arrived.wait()
+                    self._arrived.clear()
+                    while self._queue:
+                        self._sent = self._take()
+                        await self._write(self._sent)
         finally:
             self._closed = True
             for pending in self._queue:
                 _answer(pending, Unavailable("the log is closing; nothing is stored"))
             self._queue.clear()
+
+    async def _expire(self) -> None:
+        """Answer callers whose deadline has passed; one look for all of them costs less than a timer for each."""
+        while True:
+            await anyio.sleep(EXPIRY_CHECK_S)
+            now = asyncio.get_running_loop().time()
+            while self._queue and self._queue[0].deadline <= now:
+                _answer(self._queue.popleft(), Unavailable("the log did not take the event in time; nothing is stored"))
+            for pending in self._sent:
+                if pending.deadline <= now:
+                    _answer(pending, OutcomeUnknown("the log did not answer in time; the event may still be stored"))
 
     def _take(self) -> list[_Pending]:
         batch: list[_Pending] = []
@@ -172,9 +186,7 @@ class PostgresLog:
             size += len(self._queue[0].event.data)
             if batch and size > MAX_BATCH_BYTES:
                 break
-            pending = self._queue.popleft()
-            pending.sent = True
-            batch.append(pending)
+            batch.append(self._queue.popleft())
         return batch
 
     async def _write(self, batch: list[_Pending]) -> None:

@@ -44,10 +44,16 @@ class Verdicts:
         self._wait_ms = wait_ms
 
     async def append(self, event: Event) -> Position:
-        """Append; this process's later reads include it. Raises what EventLog.append raises."""
-        position = await self._log.append(event)
+        """Append an event that is accepted as soon as the log holds it; this process's later reads include it.
+
+        One that had to be sent again waits for its verdict. Raises what EventLog.append raises, and Gone or NotYet.
+        """
+        position, resent = await self._log.append(event)
         self._applied.note_own(position)
-        return position
+        if not resent:
+            return position
+        await self._applied.reach(position, timeout_ms=self._wait_ms)
+        return _answer(await self._verdict_on(event.id), repeated=False).position
 
     async def ask(self, event_type: EventType, stream: str, subject: str, data: EventData, origin: Origin) -> Answer:
         """Append and wait for the verdict. Raises Conflict, Gone, KeyReused, NotYet and what append raises."""
@@ -62,7 +68,8 @@ class Verdicts:
             if known is not None:
                 return _repeat(known, origin)
         event = new_event(event_type, stream, subject, data, origin, sent_after=sent_after)
-        position = await self.append(event)
+        position, _ = await self._log.append(event)
+        self._applied.note_own(position)
         await self._applied.reach(position, timeout_ms=self._wait_ms)
         verdict = await self._verdict_on(event.id)
         if verdict.first_event_id is not None:
