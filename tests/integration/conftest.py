@@ -7,12 +7,12 @@ import asyncpg
 import pytest
 
 from tests.domain.story import Story
-from tests.postgres_server import Database as TestDatabase
+from tests.postgres_server import Database as ServerDatabase
 from turnlog.infra.postgres import Database
 
 
 @pytest.fixture
-async def tables(database: TestDatabase) -> AsyncIterator[Database]:
+async def tables(database: ServerDatabase) -> AsyncIterator[Database]:
     """The test's database as turnlog opens it."""
     async with Database(database.dsn, pool_size=8) as opened:
         yield opened
