@@ -3,8 +3,9 @@
 Every connection is for one task at a time. Errors of the driver leave here as errors of the tree.
 """
 
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, TypeVar, cast
@@ -16,7 +17,7 @@ from sqlalchemy.pool import NullPool
 
 from turnlog.domain.errors import Bug, Misconfigured, Unavailable
 from turnlog.infra.postgres_connection import Connection, PooledConnection, check_server, connect, driver_dsn
-from turnlog.infra.postgres_errors import connection_was_lost, translate_errors_of, translated
+from turnlog.infra.postgres_errors import DRIVER_ERRORS, connection_was_lost, translate_errors_of, translated
 
 ACQUIRE_S = 10.0
 CLOSE_S = 5.0
@@ -28,6 +29,37 @@ _LIVE = "SELECT live FROM turnlog.generations"
 T = TypeVar("T")
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 Isolation = Literal["read_committed", "repeatable_read", "serializable"]
+
+
+class _Lease:
+    """A pooled connection for the length of a context. Written out as a class: it is on the way of every request."""
+
+    __slots__ = ("_connection", "_find_pool", "_pool")
+
+    def __init__(self, find_pool: Callable[[], Awaitable[Pool]]) -> None:
+        self._find_pool = find_pool
+
+    async def __aenter__(self) -> Connection:
+        with translated():
+            self._pool = await self._find_pool()
+            if self._pool.get_idle_size():
+                self._connection = await self._pool.acquire()
+            else:
+                with anyio.fail_after(ACQUIRE_S):
+                    self._connection = await self._pool.acquire()
+        return cast(Connection, self._connection)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with translated():
+            if error is None:
+                await self._pool.release(self._connection, timeout=CLOSE_S)
+                return
+            with anyio.CancelScope(shield=True), contextlib.suppress(*DRIVER_ERRORS):
+                await self._pool.release(self._connection, timeout=CLOSE_S)
+            if isinstance(error, DRIVER_ERRORS):
+                raise error
 
 
 class Database:
@@ -76,21 +108,12 @@ class Database:
         """For DDL and cold queries through SQLAlchemy: a fresh, patient connection each time."""
         return self._engine
 
-    @asynccontextmanager
-    async def connection(self, generation: int | None = None) -> AsyncIterator[Connection]:
+    def connection(self, generation: int | None = None) -> AbstractAsyncContextManager[Connection]:
         """A connection for one task that finds the tables of the live (or the given) generation by plain names.
 
         Raises Unavailable if none is free within `ACQUIRE_S`, or if it is lost inside the context.
         """
-        pool = self._pools.get(generation) or await self._pool_of(generation)
-        with translated():
-            with anyio.fail_after(ACQUIRE_S):
-                connection = await pool.acquire()
-            try:
-                yield cast(Connection, connection)
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await pool.release(connection, timeout=CLOSE_S)
+        return _Lease(partial(self._pool_of, generation))
 
     @asynccontextmanager
     async def transaction(
@@ -140,7 +163,9 @@ class Database:
         return live
 
     async def _pool_of(self, generation: int | None) -> Pool:
-        """A small pool for another generation; its connections close by themselves when nobody uses it any more."""
+        """The pool of the live generation, or a small one whose connections close by themselves when out of use."""
+        if generation in self._pools:
+            return self._pools[generation]
         if not self._pools:
             raise Unavailable("the database is closed")
         opened = await self._open_pool(generation)

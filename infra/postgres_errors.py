@@ -21,7 +21,7 @@ _REFUSED = {
     "3D000": "the database named in TURNLOG_DATABASE_URL does not exist: create it",
     "42501": "the database user lacks a privilege: it must own the database, or at least the schemas turnlog*",
 }
-_DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 _DRIVER_CLOSED = ("closed", "closing", "released back", "not connected")
 
 
@@ -36,7 +36,7 @@ def translated() -> Iterator[None]:
         yield
     except TurnlogError:
         raise
-    except _DRIVER_ERRORS as error:
+    except DRIVER_ERRORS as error:
         raise _translation(error) from error
 
 
@@ -57,7 +57,7 @@ def connection_was_lost(error: Unavailable) -> bool:
 def _on_engine_error(context: ExceptionContext) -> None:
     error = context.original_exception
     driver_error = error.__cause__ or error  # the dialect wraps the driver's
-    if isinstance(driver_error, _DRIVER_ERRORS):
+    if isinstance(driver_error, DRIVER_ERRORS):
         raise _translation(driver_error) from driver_error
 
 
