@@ -55,6 +55,12 @@ def test_a_divider_lies_below_the_floor_of_its_own_reset(story: Story) -> None:
     assert story.entries(K)[0].row_id <= story.state(K).context_floor
 
 
+def test_a_divider_may_stand_in_a_session_of_the_stream_that_the_reset_does_not_end(story: Story) -> None:
+    story.reset(GENERAL_A, divider=DIVIDER, notice=GENERAL_B)
+    state = story.state(GENERAL_B)
+    assert (state.total_entries, state.last_reset, state.last) == (1, 0, 0)
+
+
 def test_a_divider_whose_id_is_known_is_not_stored_again(story: Story) -> None:
     story.reset(K, divider=DIVIDER, notice=K)
     p = story.reset(K, divider=DIVIDER, notice=K)

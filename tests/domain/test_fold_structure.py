@@ -190,6 +190,11 @@ def test_an_unknown_type_stops_the_partition_unless_it_is_ignorable(story: Story
     assert story.in_outbox() == set()
 
 
+def test_a_record_that_is_no_event_at_all_stops_the_partition_with_the_logs_reason() -> None:
+    with pytest.raises(Unfoldable, match="no ce_type header"):
+        decode(replace(record(event(d.Tick())), event=None, undecodable="no ce_type header"))
+
+
 def test_another_version_of_a_type_is_another_type() -> None:
     assert "unknown event type" in refuses(replace(event(d.Tick()), type="dev.turnlog.tick.v2"))
 
