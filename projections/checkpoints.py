@@ -36,8 +36,8 @@ UPDATE checkpoints c SET
   owner = $2, fence = c.fence + 1, lease_until = clock_timestamp() + $3::bigint * interval '1 ms'
 FROM (
   SELECT partition FROM checkpoints
-  WHERE generation = $1::int AND (owner IS NULL OR lease_until < clock_timestamp())
-    AND generation = (SELECT live FROM generations)
+  WHERE generation = $1::int AND (owner IS NULL OR owner = $2 OR lease_until < clock_timestamp())
+    AND partition <> ALL($5::smallint[]) AND generation = (SELECT live FROM generations)
   ORDER BY lease_until NULLS FIRST, partition LIMIT $4 FOR UPDATE SKIP LOCKED
 ) AS free
 WHERE c.generation = $1::int AND c.partition = free.partition
@@ -131,13 +131,16 @@ async def ensure(connection: Connection, generation: int, partitions: int) -> No
     await connection.execute(_ENSURE, generation, partitions)
 
 
-async def claim(connection: Connection, generation: int, member: UUID, lease_ms: int, limit: int) -> list[Held]:
-    """Take up to `limit` free partitions over: nobody's, or of a projector whose lease ran out.
+async def claim(
+    connection: Connection, generation: int, member: UUID, lease_ms: int, limit: int, held: Sequence[int] = ()
+) -> list[Held]:
+    """Take up to `limit` partitions over: nobody's, of a projector whose lease ran out, or this member's own that it
+    doesn't project (any more); never those in `held`, which it does.
 
     Takes nothing if the generation isn't the live one. A partition whose holder is in a transaction right now is left
     for the next look.
     """
-    rows = await connection.fetch(_CLAIM, generation, member, lease_ms, limit)
+    rows = await connection.fetch(_CLAIM, generation, member, lease_ms, limit, held)
     return [Held(generation, *row) for row in rows]
 
 

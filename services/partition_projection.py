@@ -90,6 +90,8 @@ class PartitionProjection:
             try:
                 await self._apply(batch)
             except Bug:
+                if not batch.records:
+                    raise
                 await self._apply_singly(batch)
 
     async def _apply_singly(self, batch: Batch) -> None:
@@ -99,7 +101,7 @@ class PartitionProjection:
             try:
                 await self._apply(Batch((record,), end))
             except Bug as error:
-                kind = record.event.type if record.event is not None else "erased record"
+                kind = record.event.type if record.event is not None else "no event"
                 await self._stop(f"record {record.position} ({kind[:200]}) can't be folded: {error}")
 
     async def _apply(self, batch: Batch) -> None:

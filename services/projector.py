@@ -116,11 +116,15 @@ class Projector:
         await self._end(set(self._owned) - kept)
         fair = -(-self._log.partitions // live)
         await self._give_back(sorted(self._owned)[fair:])
+        free = fair - len(self._owned)
+        if free == 0:
+            return
         async with self._database.connection() as connection:
-            free = fair - len(self._owned)
-            taken = await checkpoints.claim(connection, generation, self._member, self._lease_ms, free)
-        for held_partition in taken:
-            self._take(tasks, held_partition)
+            taken = await checkpoints.claim(
+                connection, generation, self._member, self._lease_ms, free, list(self._owned)
+            )
+        for partition in taken:
+            self._take(tasks, partition)
 
     def _take(self, tasks: TaskGroup, held: Held) -> None:
         _log.info("partition_taken", partition=held.partition, fence=held.fence, next_offset=held.next_offset)

@@ -235,3 +235,15 @@ async def test_a_renewal_does_not_wait_for_a_batch_under_way(tables: Database) -
         with anyio.fail_after(5):
             kept = await checkpoints.renew(connection, tables.generation, member, 60_000, fences)
     assert kept == {0, 1}
+
+
+async def test_a_projector_claims_what_it_forgot_and_never_what_it_still_projects(tables: Database) -> None:
+    member = uuid4()
+    async with tables.connection() as connection:
+        await checkpoints.ensure(connection, tables.generation, 2)
+        await checkpoints.claim(connection, tables.generation, member, 60_000, 2)
+        await connection.execute("UPDATE checkpoints SET lease_until = clock_timestamp() - interval '1 s'")
+        again = await checkpoints.claim(connection, tables.generation, member, 60_000, 2, held=[1])
+        assert [(held.partition, held.fence) for held in again] == [(0, 2)]
+        again = await checkpoints.claim(connection, tables.generation, member, 60_000, 2, held=[1])
+        assert [(held.partition, held.fence) for held in again] == [(0, 3)]
