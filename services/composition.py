@@ -6,26 +6,25 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 import anyio
-from turnlog.infra.kafka_log import open_kafka_log
-from turnlog.infra.postgres import Database
-from turnlog.infra.settings import Settings
-from turnlog.services.changes import ChangeHub
-from turnlog.services.eraser import Eraser
-from turnlog.services.erasure_schedule import ErasureSchedule
-from turnlog.services.projector import Projector
 
 from turnlog.domain.errors import Unavailable
 from turnlog.domain.event_log import EventLog
 from turnlog.domain.positions import Position
 from turnlog.infra import migrations
 from turnlog.infra.embedded_postgres import EmbeddedPostgres, embedded_postgres
+from turnlog.infra.postgres import Database
 from turnlog.infra.postgres_log import PostgresLog, ensure_genesis
+from turnlog.infra.settings import Settings
 from turnlog.projections import log_identity
 from turnlog.projections.log_identity import LogIdentity
 from turnlog.services.applied import AppliedPositions
+from turnlog.services.changes import ChangeHub
 from turnlog.services.checkpoint_follower import CheckpointFollower
 from turnlog.services.conversations import Conversations
+from turnlog.services.eraser import Eraser
+from turnlog.services.erasure_schedule import ErasureSchedule
 from turnlog.services.event_factory import now_ms
+from turnlog.services.projector import Projector
 from turnlog.services.reading import Reading
 from turnlog.services.verdicts import Verdicts
 
@@ -85,6 +84,8 @@ async def open_log(settings: Settings, database: Database) -> AsyncIterator[Even
             yield log
             tasks.cancel_scope.cancel()
         return
+    from turnlog.infra.kafka_log import open_kafka_log  # a Postgres log needs no Kafka client in memory
+
     async with open_kafka_log(settings, known.log_id if known else None) as kafka:
         await _claim(database, LogIdentity(kafka.log_id, "kafka", settings.topic, kafka.partitions))
         yield kafka
@@ -119,7 +120,7 @@ async def open_turnlog(settings: Settings, *, projecting: bool = True) -> AsyncI
             await tasks.start(follower.run)
             if projector is not None:
                 await tasks.start(projector.run)
-                await tasks.start(Eraser(database, log, ErasureSchedule()).run)
+                await tasks.start(Eraser(database, log, _erasure_schedule(settings)).run)
             yield Turnlog(
                 settings=settings,
                 database=database,
@@ -133,3 +134,9 @@ async def open_turnlog(settings: Settings, *, projecting: bool = True) -> AsyncI
                 projector=projector,
             )
             tasks.cancel_scope.cancel()
+
+
+def _erasure_schedule(settings: Settings) -> ErasureSchedule:
+    return ErasureSchedule(
+        interval_s=settings.erasure_interval_s, tick_s=settings.erasure_tick_s, rewrite_s=settings.erasure_rewrite_s
+    )

@@ -25,6 +25,9 @@ from turnlog.domain.session_key import GENERAL, Scope, check_name, is_reserved, 
 from turnlog.services.event_factory import ANONYMOUS, Origin, new_event, now_ms
 from turnlog.services.verdicts import Verdicts
 
+MAX_RESET_KEYS = 4096
+"""Session keys one reset may name; each makes a row in `endings`."""
+
 DIVIDER_TEXT = "Starting fresh: the agent continues without what was said above."
 
 
@@ -89,6 +92,8 @@ class Conversations:
         Atomic within one stream. With several, the others are appended and applied first, the notice key's event last;
         a retry with the same idempotency key finishes a half-done one.
         """
+        if len(session_keys) > MAX_RESET_KEYS:
+            raise BadInput("too many sessionKeys")
         streams: dict[str, list[str]] = {}
         for key in session_keys:
             _check_key(key)

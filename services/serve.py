@@ -52,9 +52,14 @@ def http_options(settings: Settings) -> HttpOptions:
         host=settings.host,
         port=settings.port,
         access_token=None if token is None else token.get_secret_value(),
-        allowed_hosts=tuple(settings.allowed_hosts),
-        allowed_origins=tuple(settings.allowed_origins),
+        allowed_hosts=settings.allowed_hosts,
+        allowed_origins=settings.allowed_origins,
+        trusted_proxies=settings.trusted_proxies,
         rate_limit=settings.rate_limit,
+        keepalive_s=settings.keepalive_s,
+        stream_queue_bytes=settings.stream_queue_bytes,
+        max_streams=settings.max_streams,
+        shutdown_s=settings.shutdown_timeout_s * 0.8,
     )
 
 
