@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 import anyio
+import structlog
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -26,6 +27,8 @@ LOCK_WAIT_S = 300.0
 _LOCK_POLL_S = 0.1
 _SCRIPTS = Path(__file__).parent
 
+_log = structlog.get_logger(__name__)
+
 # Alembic keeps the migration that runs in module globals.
 _one_at_a_time = anyio.Lock()
 
@@ -42,8 +45,12 @@ async def upgrade(url: str) -> None:
         await _lock(connection)
         await connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {LEDGER_SCHEMA}"))
         await connection.commit()
+        before = await connection.run_sync(_revision)
         await connection.run_sync(_upgrade)
         await connection.commit()
+        after = await connection.run_sync(_revision)
+    if after != before:
+        _log.info("schema_upgraded", revision=after)
 
 
 async def current_revision(url: str) -> str | None:
