@@ -31,7 +31,7 @@ from turnlog.services.http.streams import stream_routes
 from turnlog.services.http.teams import frame_routes, team_router
 from turnlog.services.reading import Reading
 
-_TELEMETRY_OFF: TelemetryConfig = {"tracing": False, "metrics": False, "logging": False}
+_TELEMETRY_OFF: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 
 
 @dataclass(frozen=True, slots=True)

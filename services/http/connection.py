@@ -18,6 +18,9 @@ MAX_HEAD = 64 * 1024
 UNSENT_BYTES = 32 * 1024
 """How much may wait in this process for a client to read before its response is paused."""
 
+LINGER_S = 1.0
+"""How long the client of a refused connection has to read why."""
+
 TARGET = "turnlog.target"
 ABORT = "turnlog.abort"
 
@@ -27,8 +30,10 @@ class Connection(HttpToolsProtocol):
 
     incoming_since: float | None = None
     stalled_since: float | None = None
+    _begun = False
     _in_head = True
     _head_bytes = 0
+    _refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn's own class
         """A client connected and has to send something soon."""
@@ -38,6 +43,8 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser; a head that doesn't end is refused."""
+        if self._refused:
+            return
         super().data_received(data)
         if self._in_head:
             self._head_bytes += len(data)
@@ -48,7 +55,7 @@ class Connection(HttpToolsProtocol):
         """The first byte of a request."""
         super().on_message_begin()
         self.incoming_since = self.loop.time()
-        self._in_head = True
+        self._begun = self._in_head = True
         self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
@@ -62,6 +69,7 @@ class Connection(HttpToolsProtocol):
         """The whole request is there."""
         super().on_message_complete()
         self.incoming_since = None
+        self._begun = False
 
     def pause_writing(self) -> None:
         """The client doesn't read as fast as we write."""
@@ -87,17 +95,25 @@ class Connection(HttpToolsProtocol):
             self.abort()
         elif self.incoming_since is not None and now - self.incoming_since > arrive_s:
             self.incoming_since = None
-            self._refuse(408, "the request took too long to arrive")
+            if self._begun:
+                self._refuse(408, "the request took too long to arrive")
+            else:
+                self.transport.close()
 
     def _refuse(self, status: int, message: str) -> None:
-        if self.transport.is_closing():
+        """Answer, and end the connection. Closing at once would reset it, and the client would lose the answer."""
+        if self._refused or self.transport.is_closing():
             return
-        answered = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
-        if not answered and self.url:
-            body = error_body(message)
-            head = (
-                f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json; charset=utf-8\r\n"
-                f"content-length: {len(body)}\r\nx-content-type-options: nosniff\r\nconnection: close\r\n\r\n"
-            )
-            self.transport.write(head.encode() + body)
-        self.transport.close()
+        self._refused = True
+        if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
+            self.transport.close()
+            return
+        body = error_body(message)
+        head = (
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json; charset=utf-8\r\n"
+            f"content-length: {len(body)}\r\nx-content-type-options: nosniff\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(LINGER_S, self.transport.abort)

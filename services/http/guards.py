@@ -5,6 +5,7 @@ Unlisted paths are guarded like listed ones; only the two probes are open. What 
 """
 
 import traceback
+from collections.abc import Awaitable
 from pathlib import Path
 
 import structlog
@@ -15,7 +16,7 @@ from turnlog.services.http.connection import ABORT, TARGET
 from turnlog.services.http.options import HttpOptions
 from turnlog.services.http.origin_guard import OriginGuard
 from turnlog.services.http.rate_limit import RateLimit, client_of
-from turnlog.services.http.request_body import MAX_BODY, TOO_LARGE
+from turnlog.services.http.request_body import MAX_BODY, TOO_LARGE, discard_body
 from turnlog.services.http.responses import INTERNAL, Headers, send_error
 
 PROBES = frozenset({"/healthz", "/readyz"})
@@ -54,7 +55,7 @@ class Guards:
             await self._app(scope, receive, send)
             return
         path: str = scope["path"]
-        response = _Response(send, _DOCS if path.startswith("/docs") else _API)
+        response = _Response(scope, receive, send, _DOCS if path.startswith("/docs") else _API)
         try:
             if path in PROBES or await self._admits(scope, path, response):
                 await self._app(scope, receive, response.send)
@@ -67,7 +68,7 @@ class Guards:
 
     async def _admits(self, scope: Scope, path: str, response: "_Response") -> bool:
         """True if the request may go on; otherwise it has been answered."""
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+        headers = response.asked
         hosts = 1 if len(headers) == len(scope["headers"]) else sum(name == b"host" for name, _ in scope["headers"])
         if not self._origins.admits_host(headers, hosts, scope.get(TARGET, b"")) or (
             path.lower().startswith(("/api", "/v1")) and not self._origins.admits_site(headers, scope["scheme"])
@@ -78,20 +79,18 @@ class Guards:
             response.headers = [*hit.headers, *response.headers]
             if not hit.allowed:
                 return await response.refuse(429, TOO_MANY, [(b"retry-after", b"%d" % max(1, hit.reset_s))])
-        if self._token is not None and not await self._knows_token(self._token, scope, headers, response):
+        if self._token is not None and not await self._knows_token(self._token, scope, response):
             return False
         length = headers.get(b"content-length")
         if length is not None and int(length) > MAX_BODY:
             return await response.refuse(413, TOO_LARGE)
         return True
 
-    async def _knows_token(
-        self, token: AccessToken, scope: Scope, headers: dict[bytes, bytes], response: "_Response"
-    ) -> bool:
+    async def _knows_token(self, token: AccessToken, scope: Scope, response: "_Response") -> bool:
         link = None
         if scope["method"] in ("GET", "HEAD"):
             link = exchange(scope.get("raw_path") or b"/", scope["query_string"])
-        candidate = credential(headers) if link is None else link.token
+        candidate = credential(response.asked) if link is None else link.token
         if candidate is None:
             return await response.refuse(401, REQUIRED, [(b"www-authenticate", b"Bearer")])
         client = client_of(scope)
@@ -108,22 +107,28 @@ class Guards:
 
 
 class _Response:
-    """The way back: adds the headers that every answer has, and knows whether one has begun."""
+    """The way back: adds the headers that every answer has, and knows whether one has begun.
 
-    __slots__ = ("_send", "headers", "started")
+    `asked` are the request's headers, `headers` what is added to the response's.
+    """
 
-    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+    __slots__ = ("_receive", "_send", "asked", "headers", "started")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+        self._receive = receive
         self._send = send
+        self.asked: dict[bytes, bytes] = dict(scope["headers"])
         self.headers = headers
         self.started = False
 
-    async def send(self, message: Message) -> None:
+    def send(self, message: Message) -> Awaitable[None]:
         if not self.started and message["type"] == "http.response.start":
             self.started = True
             message["headers"] = [*message.get("headers", ()), *self.headers]
-        await self._send(message)
+        return self._send(message)
 
     async def refuse(self, status: int, text: str, headers: Headers = ()) -> bool:
+        await discard_body(self._receive, self.asked)
         await send_error(self.send, status, text, headers)
         return False
 

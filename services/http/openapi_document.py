@@ -33,9 +33,11 @@ _STREAMS = "streams"
 _TEAM = parameter("id", "path", {"type": "string"}, "The team", required=True)
 _AGENT = parameter("id", "path", {"type": "string"}, "The agent", required=True)
 _ROOM = parameter("roomId", "query", {"type": "string"}, "A room; General without it")
-_FRAMES = """A replay from the cursor, then everything new as it is committed. Stored entries are frames with `id` (row id)
-and `data` (the entry); frames named `delta`, `status`, `reset`, `clear` and `delete` have no id. A comment comes at least
-every 20 seconds. A client that doesn't read is cut off and resumes by its cursor.
+_FRAMES = """A replay from the cursor, then everything new as it is committed.
+
+Stored entries are frames with `id` (row id) and `data` (the entry); frames named `delta`, `status`, `reset`, `clear`
+and `delete` have no id. A comment comes at least every 20 seconds. A client that doesn't read is cut off; it resumes by
+its cursor.
 """
 
 

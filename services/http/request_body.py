@@ -11,6 +11,9 @@ from turnlog.domain.errors import BadInput, TooLarge
 MAX_BODY = 2 * 1024 * 1024
 """Largest request body in bytes, after decompression."""
 
+MAX_DISCARDED = 8 * 1024 * 1024
+"""How much of a refused body is still read, in bytes."""
+
 OFF_LOOP_BYTES = 256 * 1024
 """From this size on a body is unpacked and parsed in a thread."""
 
@@ -43,7 +46,7 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
     message = await receive()
     raw: bytes = message.get("body", b"")
     if message["type"] != "http.request" or message.get("more_body"):
-        raw = await _rest(receive, message)
+        raw = await _rest(receive, message, headers)
     elif len(raw) > MAX_BODY:
         raise TooLarge(TOO_LARGE)
     if encoding == b"identity":
@@ -53,11 +56,28 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
     return _unpack(raw, _WINDOW_BITS[encoding])
 
 
-async def _rest(receive: Receive, message: Message) -> bytes:
+async def discard_body(receive: Receive, headers: Mapping[bytes, bytes]) -> None:
+    """Read on before refusing: a connection closed with bytes unread is reset, and the client loses the answer.
+
+    A client that waits for `100 Continue` hasn't begun to send.
+    """
+    if b"expect" in headers or (b"transfer-encoding" not in headers and headers.get(b"content-length", b"0") == b"0"):
+        return
+    discarded = 0
+    while discarded < MAX_DISCARDED:
+        message = await receive()
+        discarded += len(message.get("body", b""))
+        if not message.get("more_body"):
+            return
+
+
+async def _rest(receive: Receive, message: Message, headers: Mapping[bytes, bytes]) -> bytes:
     collected = bytearray()
     while message["type"] == "http.request":
         collected += message.get("body", b"")
         if len(collected) > MAX_BODY:
+            if message.get("more_body"):
+                await discard_body(receive, headers)
             raise TooLarge(TOO_LARGE)
         if not message.get("more_body"):
             return bytes(collected)

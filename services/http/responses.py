@@ -48,6 +48,8 @@ def json_response(body: bytes, status: int = 200, headers: Headers = ()) -> Resp
 def position_header(*positions: Position | None) -> list[tuple[bytes, bytes]]:
     """`Turnlog-Position` of a write; nothing if it appended nothing."""
     known = [position for position in positions if position is not None]
+    if len(known) == 1:
+        return [(b"turnlog-position", b"%d-%d" % known[0])]
     return [(b"turnlog-position", format_positions(known).encode())] if known else []
 
 
