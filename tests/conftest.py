@@ -9,7 +9,7 @@ from blockbuster import blockbuster_ctx
 
 pytest_plugins = ["tests.postgres_server", "tests.kafka_server"]
 
-_KEPT = ("TURNLOG_TEST_", "TURNLOG_KAFKA_")
+_KEPT = ("TURNLOG_TEST_", "TURNLOG_KAFKA_CACHE")
 _ALLOWED_TO_BLOCK = (
     # The driver looks for ~/.pgpass and certificates when it connects: a few small local files.
     ("asyncpg/connect_utils.py", {"_parse_connect_dsn_and_args", "_read_password_file"}),
