@@ -61,9 +61,11 @@ class Settings(BaseSettings):
         "turnlog.events", pattern=r"^[A-Za-z0-9._-]{1,249}$", description="The Kafka topic that holds the log"
     )
     partitions: int = Field(
-        12, ge=1, le=1024, description="Partitions of a topic that is created; fixed for ever after that"
+        12, ge=1, le=1024, description="Partitions that the topic has or is created with; fixed for ever after that"
     )
-    replication_factor: int = Field(1, ge=1, le=32, description="Replicas of a topic that is created; 3 in production")
+    replication_factor: int = Field(
+        1, ge=1, le=32, description="Replicas that the topic has at least, or is created with; 3 in production"
+    )
     min_insync_replicas: int = Field(
         1, ge=1, le=32, description="Replicas that must have a record before it is acknowledged; 2 in production"
     )

@@ -87,6 +87,7 @@ def rebuild(
     database_url: option.DatabaseUrl = None,
     kafka_bootstrap_servers: option.KafkaBootstrapServers = None,
     topic: option.Topic = None,
+    partitions: option.Partitions = None,
     log_level: option.LogLevel = None,
     log_format: option.LogFormat = None,
 ) -> None:
@@ -105,6 +106,7 @@ def verify(
     database_url: option.DatabaseUrl = None,
     kafka_bootstrap_servers: option.KafkaBootstrapServers = None,
     topic: option.Topic = None,
+    partitions: option.Partitions = None,
     log_level: option.LogLevel = None,
     log_format: option.LogFormat = None,
 ) -> None:
@@ -134,6 +136,8 @@ def version() -> None:
 def check(
     kafka_bootstrap_servers: option.KafkaBootstrapServers = None,
     topic: option.Topic = None,
+    partitions: option.Partitions = None,
+    replication_factor: option.ReplicationFactor = None,
     min_insync_replicas: option.MinInsyncReplicas = None,
     log_level: option.LogLevel = None,
     log_format: option.LogFormat = None,
@@ -172,7 +176,7 @@ def main() -> None:
 
 
 def _run(command: str, flags: Mapping[str, object]) -> None:
-    """Run an async function of one argument, the settings, until it ends; never show a traceback."""
+    """Run `module:function`, async and of one argument, the settings, until it ends; never show a traceback."""
     import structlog
 
     from turnlog.domain.errors import Misconfigured
@@ -190,17 +194,19 @@ def _run(command: str, flags: Mapping[str, object]) -> None:
     _run_to_the_end(getattr(import_module(module), function), settings)
 
 
-def _run_to_the_end(function: "Callable[[Settings], Awaitable[None]]", settings: "Settings") -> None:
+def _run_to_the_end(function: "Callable[[Settings], Awaitable[list[str] | None]]", settings: "Settings") -> None:
     import anyio
     import structlog
 
     try:
-        anyio.run(partial(function, settings), backend_options={"use_uvloop": True})
+        lines = anyio.run(partial(function, settings), backend_options={"use_uvloop": True})
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:  # noqa: BLE001 - the last place: whatever it is, it is told in a line
         structlog.get_logger(__name__).debug("command_failed", exc_info=error)
         _fail(list(_leaves(error)))
+    for line in lines or ():
+        typer.echo(line)
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

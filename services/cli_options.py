@@ -17,8 +17,12 @@ KafkaBootstrapServers: TypeAlias = Annotated[
     str | None, typer.Option(help="host:port,… of the Kafka that holds the log [default: the log is in PostgreSQL]")
 ]
 Topic: TypeAlias = Annotated[str | None, typer.Option(help="The Kafka topic of the log [default: turnlog.events]")]
-Partitions: TypeAlias = Annotated[int | None, typer.Option(help="Partitions of a topic to create [default: 12]")]
-ReplicationFactor: TypeAlias = Annotated[int | None, typer.Option(help="Replicas of a topic to create [default: 1]")]
+Partitions: TypeAlias = Annotated[
+    int | None, typer.Option(help="Partitions that the topic has, or is created with [default: 12]")
+]
+ReplicationFactor: TypeAlias = Annotated[
+    int | None, typer.Option(help="Replicas that the topic has at least [default: 1]")
+]
 MinInsyncReplicas: TypeAlias = Annotated[
     int | None, typer.Option(help="Replicas that must have a record before it is acknowledged [default: 1]")
 ]
