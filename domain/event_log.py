@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from turnlog.domain.errors import BadInput
 from turnlog.domain.events import Batch, Event, RecordKey
 from turnlog.domain.positions import Position
 
@@ -17,6 +18,13 @@ class Appended(NamedTuple):
 
     position: Position
     resent: bool = False
+
+
+def check_names(event: Event) -> None:
+    """Refuse names that no log takes. Raises BadInput."""
+    for name in ("stream", "subject", "actor", "traceparent"):
+        if "\x00" in (getattr(event, name) or ""):
+            raise BadInput(f"{name} must not contain U+0000")
 
 
 class EventLog(Protocol):

@@ -16,10 +16,10 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
-from turnlog.domain.errors import BadInput, Misconfigured, OutcomeUnknown, TooLarge, TurnlogError, Unavailable
+from turnlog.domain.errors import Misconfigured, OutcomeUnknown, TooLarge, TurnlogError, Unavailable
 from turnlog.domain.event_data import Genesis
 from turnlog.domain.event_json import decode_data, encode_data
-from turnlog.domain.event_log import Appended
+from turnlog.domain.event_log import Appended, check_names
 from turnlog.domain.events import MAX_RECORD_BYTES, Batch, Event, EventType, Record, RecordKey
 from turnlog.domain.positions import Position
 from turnlog.infra import event_log_rows as rows
@@ -266,9 +266,7 @@ async def ensure_genesis(database: Connections, log_id: UUID, time_ms: int) -> U
 def _check(event: Event) -> None:
     if len(event.data) > MAX_RECORD_BYTES:
         raise TooLarge(f"an event may hold at most {MAX_RECORD_BYTES} bytes")
-    for name in ("stream", "subject", "actor", "traceparent"):
-        if "\x00" in (getattr(event, name) or ""):
-            raise BadInput(f"{name} must not contain U+0000")
+    check_names(event)
 
 
 def _answer(pending: _Pending, error: TurnlogError) -> None:

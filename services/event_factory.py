@@ -1,14 +1,13 @@
-"""New events with their envelope: the one place that draws event ids and reads the clock for them."""
+"""New events with their envelope."""
 
 import hashlib
-import os
-import time
 from dataclasses import dataclass
-from uuid import UUID
 
 from turnlog.domain.event_data import EventData
 from turnlog.domain.event_json import encode_data
 from turnlog.domain.events import Event, EventType
+from turnlog.infra.event_ids import new_event_id as new_event_id
+from turnlog.infra.event_ids import now_ms as now_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +25,6 @@ class Origin:
 
 
 ANONYMOUS = Origin()
-
-
-def now_ms() -> int:
-    """The wall clock in Unix ms. Never decides order."""
-    return time.time_ns() // 1_000_000
-
-
-def new_event_id() -> UUID:
-    """A UUIDv7 (RFC 9562, section 5.7)."""
-    random = int.from_bytes(os.urandom(10), "big")
-    value = (now_ms() & 0xFFFF_FFFF_FFFF) << 80 | 0x7 << 76 | (random >> 68) << 64 | 0b10 << 62 | random & (1 << 62) - 1
-    return UUID(int=value)
 
 
 def key_hash(event_type: EventType, stream: str, subject: str, client_key: str) -> bytes:
