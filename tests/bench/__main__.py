@@ -33,9 +33,11 @@ from turnlog.services.composition import Turnlog, open_turnlog
 @asynccontextmanager
 async def _in_process() -> AsyncIterator[tuple[Turnlog, str]]:
     with temporary_data_dir() as data_dir:
-        async with embedded_postgres(data_dir) as postgres:
-            async with open_turnlog(load_settings({"database_url": postgres.dsn})) as running:
-                yield running, postgres.dsn
+        async with (
+            embedded_postgres(data_dir) as postgres,
+            open_turnlog(load_settings({"database_url": postgres.dsn})) as running,
+        ):
+            yield running, postgres.dsn
 
 
 @asynccontextmanager

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Row:
-    """`ratios` are one per interleaved slice or pair. `at_least` tells the direction of the goal; `gate` rows fail the run."""
+    """`ratios` are one per interleaved slice or pair. `at_least` tells the direction of the goal.
+
+    A `gate` row that falls short fails the run.
+    """
 
     name: str
     goal: float
