@@ -6,9 +6,9 @@ from collections.abc import Callable
 import anyio
 import structlog
 from anyio.abc import TaskStatus
-from turnlog.infra.postgres import Database
 
 from turnlog.domain.errors import Unavailable
+from turnlog.infra.postgres import Database
 from turnlog.projections import checkpoints
 from turnlog.projections.statement import Connection
 from turnlog.services.applied import AppliedPositions

@@ -7,8 +7,6 @@ Without a position a read is current for this process's own writes; with positio
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from turnlog.infra.postgres import Database
-
 from turnlog.domain.errors import BadInput
 from turnlog.domain.event_log import EventLog
 from turnlog.domain.fold_state import ResumePoint
@@ -16,6 +14,7 @@ from turnlog.domain.partitioning import partition_of
 from turnlog.domain.positions import Position
 from turnlog.domain.session_key import is_reserved, scopes_of, session_id, stream_of
 from turnlog.domain.stream_selection import StreamSelection
+from turnlog.infra.postgres import Database
 from turnlog.projections import pages, session_list
 from turnlog.projections.pages import MergedRows
 from turnlog.projections.session_list import ListedSession

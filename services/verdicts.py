@@ -7,8 +7,6 @@ look-up as `sentafter`, so that the fold can refuse it if its session is deleted
 from typing import NamedTuple
 from uuid import UUID
 
-from turnlog.infra.postgres import Database
-
 from turnlog.domain.errors import BadInput, Bug, Conflict, Gone, KeyReused
 from turnlog.domain.event_data import EventData
 from turnlog.domain.event_log import EventLog
@@ -16,6 +14,7 @@ from turnlog.domain.events import Event, EventType
 from turnlog.domain.partitioning import partition_of
 from turnlog.domain.positions import Position, row_id
 from turnlog.domain.session_key import session_id
+from turnlog.infra.postgres import Database
 from turnlog.projections import known_requests, pages
 from turnlog.projections.known_requests import KnownRequest
 from turnlog.services.applied import AppliedPositions
