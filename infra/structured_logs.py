@@ -5,6 +5,7 @@ and the places it came through, without its message, which can quote data; error
 Of a library's record only the first line is taken, and its arguments only if the library is known to quote no data.
 """
 
+import json
 import logging
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -12,7 +13,6 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any, Literal
 
-import orjson
 import structlog
 from structlog.types import EventDict, Processor, WrappedLogger
 
@@ -40,6 +40,7 @@ FIELDS = frozenset(
         "pid",
         "port",
         "position",
+        "producer",
         "reason",
         "records",
         "revision",
@@ -154,7 +155,7 @@ def _first_line(_logger: WrappedLogger, _method: str, fields: EventDict) -> Even
 
 def _as_json(_logger: WrappedLogger, _method: str, fields: MutableMapping[str, Any]) -> str:
     first = {name: fields.pop(name) for name in ("timestamp", "level", "event") if name in fields}
-    return orjson.dumps({**first, **fields}, default=_as_text).decode()
+    return json.dumps({**first, **fields}, default=_as_text, separators=(",", ":"))
 
 
 def _as_text(value: object) -> str:
