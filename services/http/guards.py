@@ -4,6 +4,7 @@ Unlisted paths are guarded like listed ones; only the two probes are open. What 
 `internal error`, and logged by type and place, never by message: a message may quote what somebody wrote.
 """
 
+import asyncio
 import traceback
 from collections.abc import Awaitable
 from pathlib import Path
@@ -17,11 +18,12 @@ from turnlog.services.http.options import HttpOptions
 from turnlog.services.http.origin_guard import OriginGuard
 from turnlog.services.http.rate_limit import RateLimit, client_of
 from turnlog.services.http.request_body import MAX_BODY, TOO_LARGE, discard_body
-from turnlog.services.http.responses import INTERNAL, Headers, send_error
+from turnlog.services.http.responses import INTERNAL, RETRY_AFTER_S, Headers, send_error
 
 PROBES = frozenset({"/healthz", "/readyz"})
 
 BLOCKED = "Cross-origin request blocked."
+ENDING = "the server is ending"
 TOO_MANY = "Too many requests. Wait a moment and retry."
 
 _ALWAYS = [
@@ -59,6 +61,10 @@ class Guards:
         try:
             if path in PROBES or await self._admits(scope, path, response):
                 await self._app(scope, receive, response.send)
+        except asyncio.CancelledError:
+            # The server is ending and has waited long enough. This task has nothing above it to tell.
+            if not response.started:
+                await send_error(response.send, 503, ENDING, [(b"retry-after", b"%d" % RETRY_AFTER_S)])
         except Exception as error:  # noqa: BLE001 - the last place that can still answer
             _log.error("request_failed", method=scope["method"], kind=type(error).__name__, at=_place(error))
             if not response.started:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -69,7 +69,7 @@ class Running:
     async def post(self, target: str, body: object, **headers: str) -> Answer:
         """POST of JSON."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return await self.ask("POST", target, data, **{"content_type": "application/json", **headers})
+        return await self.ask("POST", target, data, {"content_type": "application/json", **headers})
 
     async def raw(self, request: bytes, source: str = "127.0.0.1") -> Answer:
         """Send bytes, read until the server closes."""
@@ -105,3 +105,10 @@ async def running(options: HttpOptions | None = None, tables: Tables | None = No
     finally:
         server.stop()
         await serving
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Return once the condition holds; it is a state of the server, which sets no event."""
+    with anyio.fail_after(5):
+        while not condition():
+            await anyio.sleep(0.005)

@@ -3,13 +3,13 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 import pytest
 
-from tests.http.running import Running, running
+from tests.http.running import Running, running, until
 from tests.http.stand_ins import Tables
 from tests.http.stream_reader import StreamReader, stream
 from turnlog.domain.errors import Unavailable
@@ -49,7 +49,8 @@ async def test_a_stream_replays_goes_live_and_shows_its_own_rows_only() -> None:
 @pytest.mark.parametrize(
     ("query", "headers", "first"),
     [
-        ("", {}, 0), ("?since={2}", {}, 3), ("", {"last_event_id": "{2}"}, 3), ("?since={0}", {"last_event_id": "{3}"}, 4),
+        ("", {}, 0), ("?since={2}", {}, 3), ("", {"last_event_id": "{2}"}, 3),
+        ("?since={0}", {"last_event_id": "{3}"}, 4),
         ("?since=-1", {}, 0), ("?since=abc", {}, 0), ("?since={4}", {"last_event_id": "abc"}, 0),
         ("?since={1}", {"last_event_id": ""}, 2),
     ],
@@ -104,7 +105,7 @@ async def test_fifty_clients_share_one_read_per_wake() -> None:
         async with _many(server, 50) as readers:
             for reader in readers:
                 await reader.rows(1)
-            await _until(lambda: len(server.tables.reads) >= 2)
+            await until(lambda: len(server.tables.reads) >= 2)
             await anyio.sleep(0.1)
             server.tables.reads.clear()
             for number in range(1, 21):
@@ -169,7 +170,7 @@ async def test_a_client_that_does_not_read_is_cut_off_and_the_others_are_not() -
         writer.write(f"GET {TEAM} HTTP/1.1\r\nHost: {server.own}\r\n\r\n".encode())
         async with stream(server, TEAM) as healthy:
             await healthy.next()
-            await _until(lambda: len(server.server.server_state.connections) == 2)
+            await until(lambda: len(server.server.server_state.connections) == 2)
             count = 0
             while len(server.server.server_state.connections) == 2:
                 count += 1
@@ -181,11 +182,11 @@ async def test_a_client_that_does_not_read_is_cut_off_and_the_others_are_not() -
 
 
 async def test_a_single_entry_larger_than_the_queue_is_delivered() -> None:
-    async with running(HttpOptions(port=0, rate_limit=0, stream_queue_bytes=1000)) as server:
-        async with stream(server, TEAM) as reader:
-            await reader.next()
-            server.tables.add(KEY, entry(1, 2_000_000))
-            assert len((await reader.rows(1))[0].data["text"]) == 2_000_000
+    options = HttpOptions(port=0, rate_limit=0, stream_queue_bytes=1000)
+    async with running(options) as server, stream(server, TEAM) as reader:
+        await reader.next()
+        server.tables.add(KEY, entry(1, 2_000_000))
+        assert len((await reader.rows(1))[0].data["text"]) == 2_000_000
 
 
 async def test_a_vanished_client_does_not_hold_up_the_others() -> None:
@@ -198,7 +199,7 @@ async def test_a_vanished_client_does_not_hold_up_the_others() -> None:
             reader.vanish()
         with anyio.fail_after(1):
             assert (await server.ask("GET", "/healthz")).status == 200
-        await _until(lambda: len(server.server.server_state.connections) == 0)
+        await until(lambda: len(server.server.server_state.connections) == 0)
         reads = len(tables.reads)
         tables.add(KEY, entry(0))
         await anyio.sleep(0.05)
@@ -233,13 +234,7 @@ async def test_nothing_is_left_of_a_stream_that_ended(server: Running) -> None:
     async with stream(server, TEAM) as reader:
         await reader.next()
         assert server.tables.hub.ephemeral(StreamSelection.team("t"), "delta", b"{}") == 1
-    await _until(lambda: server.tables.hub.ephemeral(StreamSelection.team("t"), "delta", b"{}") == 0)
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(5):
-        while not condition():
-            await anyio.sleep(0.005)
+    await until(lambda: server.tables.hub.ephemeral(StreamSelection.team("t"), "delta", b"{}") == 0)
 
 
 @asynccontextmanager
