@@ -18,6 +18,9 @@ _ANSWER_S = STATEMENT_S + 5.0
 _IDLE_IN_TRANSACTION_S = 60
 _STATEMENTS_KEPT = 1024
 _STATEMENT_BYTES_KEPT = 128 * 1024
+_BY_KEY = {"enable_seqscan": "off", "enable_bitmapscan": "off", "plan_cache_mode": "force_generic_plan"}
+"""Runtime statements look things up by key. A plan made while a table was small, or was never analysed, must not read
+the whole table until autovacuum comes by; and the large ones aren't planned anew at every call."""
 _SERVER_FACTS = """
 SELECT current_setting('server_version_num')::int / 10000 AS major, current_setting('server_version') AS version,
   current_setting('fsync')::bool AS fsync, current_setting('full_page_writes')::bool AS full_page_writes
@@ -65,6 +68,8 @@ async def connect(dsn: str, *search_path: str, patient: bool = False, **options:
         "jit": "off",
         "timezone": "UTC",
     }
+    if not patient:
+        settings |= _BY_KEY
     connection = await asyncpg.connect(
         dsn,
         server_settings=settings,

@@ -9,22 +9,21 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 from uuid import UUID
 
-from turnlog.projections.statement import Connection
+from turnlog.projections.statement import Connection, Statement
 from turnlog.projections.tables import GENERATION_PREFIX
 
-ADVANCE = (
+_ADVANCE = (
     """
 UPDATE checkpoints SET
-  next_offset = {next_offset}::bigint, last_offset = {last_offset}::bigint, last_event_id = {last_event_id}::uuid,
-  lease_until = clock_timestamp() + {lease_ms}::bigint * interval '1 ms', stopped = NULL
-WHERE generation = {generation}::int AND partition = {partition}::smallint AND fence = {fence}::bigint
-  AND next_offset = {expected}::bigint AND current_schema() = '"""
+  next_offset = $5::bigint, last_offset = $6::bigint, last_event_id = $7::uuid,
+  lease_until = clock_timestamp() + $8::bigint * interval '1 ms', stopped = NULL
+WHERE generation = $1::int AND partition = $2::smallint AND fence = $3::bigint AND next_offset = $4::bigint
+  AND current_schema() = '"""
     + GENERATION_PREFIX
-    + """' || {generation}::int
+    + """' || $1::int
 RETURNING true
 """
 )
-"""Moves nothing if the fence or the offset moved, or if the connection finds another generation's tables."""
 
 _ENSURE = """
 INSERT INTO checkpoints (generation, partition) SELECT $1::int, p FROM generate_series(0, $2::int - 1) AS p
@@ -124,6 +123,15 @@ class Checkpoint(NamedTuple):
     next_offset: int
     stopped: str | None
     owner: UUID | None
+
+
+def advance(before: Held, after: Held, lease_ms: int) -> Statement:
+    """Move the checkpoint on; returns a row only if it still stands at `before` under the same fence.
+
+    Nor does it move if the connection finds the tables of another generation.
+    """
+    args = [before.generation, before.partition, before.fence, before.next_offset]
+    return Statement(_ADVANCE, [*args, after.next_offset, after.last_offset, after.last_event_id, lease_ms])
 
 
 async def ensure(connection: Connection, generation: int, partitions: int) -> None:

@@ -1,13 +1,15 @@
 """Between the fold and the tables: everything a batch touches in one query, everything it changes as sets of rows.
 
-Four round trips apply a batch of turns: begin, `advance_and_load`, one combined write, commit.
+Two round trips apply a batch of turns: `load`, then `advance_and_write`, which is one statement and so one transaction.
+What was loaded before it holds as long as the checkpoint stands where it stood under the same fence.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import asyncpg
 
 from turnlog.domain.errors import Fenced
 from turnlog.domain.events import EventType
@@ -37,12 +39,9 @@ ROLLBACK_S = 5.0
 LONGEST_STATEMENT_S = 600.0
 """A delete takes time in proportion to its session's length; everything else is far below."""
 
-# Every look-up here is by key. Without the first two settings a plan made while a table was small (or was never
-# analysed) reads the whole table until autovacuum comes by; without the third a stuck holder keeps its row locks.
+# A stuck holder must not keep its row locks.
 _BEGIN = f"""
 BEGIN;
-SET LOCAL enable_seqscan = off;
-SET LOCAL plan_cache_mode = force_generic_plan;
 SET LOCAL idle_in_transaction_session_timeout = '10s';
 SET LOCAL statement_timeout = '{LONGEST_STATEMENT_S:.0f}s';
 """
@@ -68,7 +67,8 @@ _TOUCHED = (
     "producers",
 )
 _TOUCHED_CLEARED = ("cleared_teams", "cleared_rooms")
-_ADVANCED = ("generation", "fence", "expected", "next_offset", "last_offset", "last_event_id", "lease_ms")
+_ONE_ADVANCED = Statement("SELECT 1 / count(*) FROM w0", [])
+"""Fails, and with it the whole statement, if the checkpoint wasn't where it was expected."""
 
 
 def _numbered(template: str, names: Sequence[str]) -> str:
@@ -77,9 +77,10 @@ def _numbered(template: str, names: Sequence[str]) -> str:
 
 _LOAD = _numbered(f"SELECT {_LOADED}", _TOUCHED)
 _LOAD_WITH_CLEARED = _numbered(f"SELECT {_LOADED}{_CLEARED}", _TOUCHED + _TOUCHED_CLEARED)
-_FENCED = f"WITH mine AS ({checkpoints.ADVANCE}) SELECT EXISTS (SELECT FROM mine) AS mine,"  # noqa: S608 - constants
-_ADVANCE_AND_LOAD = _numbered(f"{_FENCED}{_LOADED}", _TOUCHED + _ADVANCED)
-_ADVANCE_AND_LOAD_WITH_CLEARED = _numbered(f"{_FENCED}{_LOADED}{_CLEARED}", _TOUCHED + _ADVANCED + _TOUCHED_CLEARED)
+
+
+def _unwatched(place: str) -> None:
+    """What `passing` is when nobody watches."""
 
 
 @asynccontextmanager
@@ -104,31 +105,39 @@ async def load(connection: Connection, partition: int, touched: Touched) -> Load
     return _loaded(await connection.fetchrow(_LOAD, *args))
 
 
-async def advance_and_load(
-    connection: Connection, before: Held, after: Held, touched: Touched, *, lease_ms: int
-) -> Loaded:
-    """Move the checkpoint from `before` to `after`, then `load`. One round trip. Raises Fenced.
+async def advance_and_write(
+    connection: Connection,
+    before: Held,
+    after: Held,
+    effects: Effects,
+    *,
+    lease_ms: int,
+    passing: Callable[[str], None] = _unwatched,
+) -> None:
+    """Move the checkpoint from `before` to `after` and write the effects: all of it or nothing. Raises Fenced.
 
-    One statement has one snapshot, taken before the checkpoint's row lock is had. That is safe: whoever waits for
-    the lock and still finds its own fence and offset has waited for nobody who wrote rows.
+    `effects` must come from a state that was loaded while the checkpoint stood at `before`. `passing` is told the
+    names of the places where a test may want this process to end.
     """
-    args = (
-        *_touched_args(before.partition, touched),
-        before.generation,
-        before.fence,
-        before.next_offset,
-        after.next_offset,
-        after.last_offset,
-        after.last_event_id,
-        lease_ms,
-    )
-    if touched.cleared:
-        row = await connection.fetchrow(_ADVANCE_AND_LOAD_WITH_CLEARED, *args, *_cleared_args(touched))
-    else:
-        row = await connection.fetchrow(_ADVANCE_AND_LOAD, *args)
-    if row is None or not row["mine"]:
-        raise Fenced(f"partition {before.partition} has another projector, or its checkpoint moved")
-    return _loaded(row)
+    advance = checkpoints.advance(before, after, lease_ms)
+    if effects.deleted:
+        async with transaction(connection):
+            if await connection.fetchval(advance.sql, *advance.args) is None:
+                raise _fenced(before)
+            for statement in statements(before.partition, effects):
+                await execute(connection, statement)
+                passing("mid-apply")
+            passing("before-commit")
+        return
+    everything = combined([advance, *_writes(before.partition, effects), _ONE_ADVANCED])
+    try:
+        await execute(connection, everything)
+    except asyncpg.DivisionByZeroError:
+        raise _fenced(before) from None
+
+
+def _fenced(before: Held) -> Fenced:
+    return Fenced(f"partition {before.partition} has another projector, or its checkpoint moved")
 
 
 async def apply(connection: Connection, partition: int, effects: Effects, *, ledgers: bool = True) -> None:
@@ -153,12 +162,15 @@ def statements(partition: int, effects: Effects, *, ledgers: bool = True) -> lis
         tables = (transcript_entries, agent_messages, attachments, resume_points, sessions)
         found.append(combined([table.delete(ids) for table in tables]))
         found.append(erasure_outbox.move_from_index(ids) if ledgers else event_index.delete_erasable(ids))
-    writes = _projection_writes(partition, effects)
-    if ledgers:
-        writes += _ledger_writes(partition, effects)
+    writes = _writes(partition, effects, ledgers=ledgers)
     if writes:
         found.append(combined(writes))
     return found
+
+
+def _writes(partition: int, effects: Effects, *, ledgers: bool = True) -> list[Statement]:
+    writes = _projection_writes(partition, effects)
+    return writes + _ledger_writes(partition, effects) if ledgers else writes
 
 
 def _projection_writes(partition: int, effects: Effects) -> list[Statement]:

@@ -11,7 +11,7 @@ from typing import Final
 VARIABLE: Final = "TURNLOG_FAILPOINT"
 
 NAMES: Final = (
-    "before-fence",
+    "before-load",
     "after-load",
     "after-fold",
     "mid-apply",

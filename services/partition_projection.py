@@ -4,33 +4,26 @@ Each batch is one transaction that first moves the checkpoint on under this proj
 between, a lost connection, a kill, another projector, either all of the batch is in the tables or nothing of it is.
 """
 
-import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NoReturn
 
 import anyio
-import anyio.lowlevel
 import structlog
 
-from turnlog.domain.errors import RETRIABLE, Bug, Fenced, Misconfigured, TurnlogError, Unfoldable
+from turnlog.domain.errors import RETRIABLE, Bug, Fenced, Misconfigured, TurnlogError
 from turnlog.domain.event_log import EventLog
 from turnlog.domain.events import Batch
-from turnlog.domain.fold import fold
-from turnlog.domain.fold_decode import DecodedRecord, decode
-from turnlog.domain.fold_effects import Effects, SessionChange
-from turnlog.domain.fold_state import Loaded
+from turnlog.domain.fold_effects import SessionChange
 from turnlog.domain.fold_touched import touched
 from turnlog.infra.postgres import Database
 from turnlog.projections import checkpoints, state_store
 from turnlog.projections.checkpoints import Held
 from turnlog.services.failpoints import failpoint
+from turnlog.services.folding import cannot_be_folded, decoded, folded
 from turnlog.services.last_applied import check_last_applied
 
 BATCH_RECORDS = 500
 READ_WAIT_MS = 1_000
-DECODED_AT_ONCE = 64
-"""Records decoded before other tasks get a turn."""
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 1.0
 
@@ -101,25 +94,22 @@ class PartitionProjection:
             try:
                 await self._apply(Batch((record,), end))
             except Bug as error:
-                kind = record.event.type if record.event is not None else "no event"
-                await self._stop(f"record {record.position} ({kind[:200]}) can't be folded: {error}")
+                await self._stop(cannot_be_folded(record, error))
 
     async def _apply(self, batch: Batch) -> None:
-        decoded = await _decoded(batch)
-        wanted = touched(decoded)
+        ready = await decoded(batch.records)
+        wanted = touched(ready)
         valued = [(record.position.offset, record.key.event_id) for record in batch.records if record.event is not None]
         before, after = self.held, self.held.moved(batch.next_offset, valued[-1] if valued else None)
-        failpoint("before-fence")
+        failpoint("before-load")
         async with self._database.connection() as connection:
-            async with state_store.transaction(connection):
-                loaded = await state_store.advance_and_load(connection, before, after, wanted, lease_ms=self._lease_ms)
-                failpoint("after-load")
-                effects = _folded(loaded, decoded)
-                failpoint("after-fold")
-                for statement in state_store.statements(before.partition, effects):
-                    await state_store.execute(connection, statement)
-                    failpoint("mid-apply")
-                failpoint("before-commit")
+            loaded = await state_store.load(connection, before.partition, wanted)
+            failpoint("after-load")
+            effects = folded(loaded, ready)
+            failpoint("after-fold")
+            await state_store.advance_and_write(
+                connection, before, after, effects, lease_ms=self._lease_ms, passing=failpoint
+            )
             failpoint("after-commit")
         self.held = after
         self._tell(effects.changes)
@@ -147,27 +137,15 @@ class PartitionProjection:
             return True
 
     async def _stop(self, cause: str) -> NoReturn:
-        """Write the cause down and keep the partition, so that nobody else runs into the same record."""
+        """Write the cause down and keep the partition, so that nobody else runs into the same record.
+
+        Raises Fenced if somebody else has it: then what went wrong may be no fault of the record.
+        """
+        async with self._database.connection() as connection:
+            if await checkpoints.reread(connection, self.held) != self.held:
+                raise Fenced(f"partition {self.held.partition} has another projector")
         _log.error("partition_stopped", partition=self.held.partition, cause=cause)
         async with self._database.connection() as connection:
             await checkpoints.stop(connection, self.held, cause)
         await anyio.sleep_forever()
         raise AssertionError("unreachable")
-
-
-async def _decoded(batch: Batch) -> list[DecodedRecord]:
-    found: list[DecodedRecord] = []
-    for start in range(0, len(batch.records), DECODED_AT_ONCE):
-        if start:
-            await anyio.lowlevel.checkpoint()
-        found += [ready for record in batch.records[start : start + DECODED_AT_ONCE] if (ready := decode(record))]
-    return found
-
-
-def _folded(loaded: Loaded, decoded: Sequence[DecodedRecord]) -> Effects:
-    try:
-        return fold(loaded, decoded)
-    except Exception as error:
-        # The place, not the message, which could quote what somebody wrote.
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        raise Unfoldable(f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}") from error

@@ -1,0 +1,43 @@
+"""A batch of records made ready and folded, with a name for the record that can't be."""
+
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio.lowlevel
+
+from turnlog.domain.errors import Bug, Unfoldable
+from turnlog.domain.events import Record
+from turnlog.domain.fold import fold
+from turnlog.domain.fold_decode import DecodedRecord, decode
+from turnlog.domain.fold_effects import Effects
+from turnlog.domain.fold_state import Loaded
+
+DECODED_AT_ONCE = 64
+"""Records decoded before other tasks get a turn."""
+
+
+async def decoded(records: Sequence[Record]) -> list[DecodedRecord]:
+    """What of these there is to judge. Raises Unfoldable."""
+    found: list[DecodedRecord] = []
+    for start in range(0, len(records), DECODED_AT_ONCE):
+        if start:
+            await anyio.lowlevel.checkpoint()
+        found += [ready for record in records[start : start + DECODED_AT_ONCE] if (ready := decode(record))]
+    return found
+
+
+def folded(loaded: Loaded, ready: Sequence[DecodedRecord]) -> Effects:
+    """The batch's effects. Whatever goes wrong is Unfoldable."""
+    try:
+        return fold(loaded, ready)
+    except Exception as error:
+        # The place, not the message, which could quote what somebody wrote.
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        raise Unfoldable(f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}") from error
+
+
+def cannot_be_folded(record: Record, error: Bug) -> str:
+    """What to tell people of a record that stops a partition."""
+    kind = record.event.type if record.event is not None else "no event"
+    return f"record {record.position} ({kind[:200]}) can't be folded: {error}"
