@@ -64,6 +64,7 @@ _LEAST_LEVELS = {
     "alembic": logging.WARNING,
     "sqlalchemy": logging.WARNING,
     "uvicorn.access": logging.CRITICAL,
+    "uvicorn.error": logging.WARNING,
 }
 
 

@@ -202,9 +202,12 @@ def _run_to_the_end(function: "Callable[[Settings], Awaitable[list[str] | None]]
         lines = anyio.run(partial(function, settings), backend_options={"use_uvloop": True})
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    except Exception as error:  # noqa: BLE001 - the last place: whatever it is, it is told in a line
+    except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - the last place: it is told in a line
         structlog.get_logger(__name__).debug("command_failed", exc_info=error)
-        _fail(list(_leaves(error)))
+        leaves = list(_leaves(error))
+        if any(isinstance(leaf, KeyboardInterrupt) for leaf in leaves):
+            raise typer.Exit(INTERRUPTED) from None
+        _fail(leaves)
     for line in lines or ():
         typer.echo(line)
 

@@ -15,6 +15,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from turnlog.domain.errors import Misconfigured
 from turnlog.services.http.connection import Connection
 from turnlog.services.http.draining import Draining
 from turnlog.services.http.options import HttpOptions
@@ -40,9 +41,15 @@ class Server(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen; tell the port."""
+        """Listen; tell the port. Raises Misconfigured if the address can't be listened on."""
         self._loop = asyncio.get_running_loop()
-        await super().startup(sockets=sockets)
+        try:
+            await super().startup(sockets=sockets)
+        except SystemExit:  # uvicorn ends the process; its log line has the system's reason
+            raise Misconfigured(
+                f"can't listen on {self._options.host} port {self._options.port}: another process may be using it; "
+                "choose another with TURNLOG_PORT"
+            ) from None
         if self.started and self._on_listening is not None:
             self._on_listening(self.servers[0].sockets[0].getsockname()[1])
 

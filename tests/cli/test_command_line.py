@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import typer.main
 
 from tests import docs_settings
+from tests.postgres_server import temporary_data_dir
 from turnlog import __version__
 from turnlog.services import cli
 
@@ -114,14 +116,11 @@ def test_what_is_out_of_reach_is_told_in_the_last_line_with_exit_status_1() -> N
         assert all(line.startswith("{") for line in logged), "a library may have logged, but there is no traceback"
 
 
-def test_a_bug_is_told_by_type_and_place_without_a_traceback_or_its_text(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bug_is_told_by_type_and_place_without_a_traceback_or_its_text(capsys: pytest.CaptureFixture[str]) -> None:
     async def breaks(_settings: object) -> None:
         async with anyio.create_task_group():
             raise KeyError("what somebody wrote")
 
-    monkeypatch.setattr("turnlog.services.verify.verify", breaks)
     with pytest.raises(typer.Exit) as ended:
         cli._run_to_the_end(breaks, None)  # type: ignore[arg-type]  # it isn't looked at
     said = capsys.readouterr().err
@@ -130,6 +129,27 @@ def test_a_bug_is_told_by_type_and_place_without_a_traceback_or_its_text(
     assert "somebody" not in said
 
 
-def test_a_misspelled_variable_is_warned_about(tmp_path: Path) -> None:
+def test_a_port_in_use_is_told_after_everything_has_been_put_away() -> None:
+    with temporary_data_dir() as data_dir, socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = turnlog("serve", "--port", port, "--data-dir", str(data_dir), "--log-level", "error")
+        assert done.returncode == 2
+        assert f"turnlog: can't listen on 127.0.0.1 port {port}: another process may be using it" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert "already in use" in done.stderr
+        assert not (data_dir / "postgres" / "data" / "postmaster.pid").exists()
+
+
+def test_an_interrupt_inside_a_task_group_is_an_interrupt() -> None:
+    async def interrupted(_settings: object) -> None:
+        async with anyio.create_task_group():
+            raise KeyboardInterrupt
+
+    with pytest.raises(typer.Exit) as ended:
+        cli._run_to_the_end(interrupted, None)  # type: ignore[arg-type]  # it isn't looked at
+    assert ended.value.exit_code == 130
+
+
+def test_a_misspelled_variable_is_warned_about() -> None:
     done = turnlog("topic", "check", TURNLOG_TOPICS="x")
     assert '"event":"unknown_setting","name":"TURNLOG_TOPICS"' in done.stderr
