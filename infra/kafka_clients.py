@@ -22,7 +22,7 @@ REQUEST_TIMEOUT_MS = 10_000
 START_S = 15.0
 FLUSH_S = 3.0
 CLOSE_S = 1.0
-LONG_POLL_MS = 100
+LONG_POLL_MS = 250
 """How long the broker holds a fetch open. New records end it at once; a seek waits for it (measured)."""
 FETCH_BYTES = MAX_RECORD_BYTES + 1024 * 1024
 BATCH_BYTES = 1024 * 1024

@@ -129,6 +129,12 @@ class PostgresLog:
                 return Batch(records, records[-1].position.offset + 1)
             left = deadline - anyio.current_time()
             if left <= 0:
+                end = await self.end(partition)
+                if next_offset > end:
+                    raise Misconfigured(
+                        f"offset {next_offset} is outside the Postgres event log, which ends at {end}: was it restored "
+                        "from an older backup than the tables?"
+                    )
                 return Batch((), next_offset)
             with anyio.move_on_after(min(pause, left)):
                 await self._appended.wait()
