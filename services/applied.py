@@ -21,7 +21,8 @@ class AppliedPositions:
     def __init__(self, partitions: int) -> None:
         self._next = [0] * partitions
         self._own = [-1] * partitions
-        self._waiting: list[list[tuple[int, int, asyncio.Future[None]]]] = [[] for _ in range(partitions)]
+        self._waiting: list[list[tuple[int, int, asyncio.Future[bool]]]] = [[] for _ in range(partitions)]
+        self._awaited = [asyncio.Event() for _ in range(partitions)]
         self._order = count()
 
     def next_offset(self, partition: int) -> int:
@@ -35,9 +36,9 @@ class AppliedPositions:
         self._next[partition] = next_offset
         waiting = self._waiting[partition]
         while waiting and waiting[0][0] < next_offset:
-            _, _, reached = heapq.heappop(waiting)
-            if not reached.done():
-                reached.set_result(None)
+            _settle(heapq.heappop(waiting)[2], True)
+        if not waiting:
+            self._awaited[partition].clear()
 
     def note_own(self, position: Position) -> None:
         """This process appended at `position`: its later reads without a header include it."""
@@ -57,19 +58,29 @@ class AppliedPositions:
         """True if somebody waits for this partition; a follower polls more often then."""
         return bool(self._waiting[partition])
 
+    async def until_awaited(self, partition: int, at_most_s: float) -> None:
+        """Return once somebody waits for this partition, or after `at_most_s`."""
+        if self._awaited[partition].is_set():
+            return
+        with anyio.move_on_after(at_most_s):
+            await self._awaited[partition].wait()
+
     async def reach(self, position: Position, *, timeout_ms: int) -> None:
         """Return once the record at `position` is applied. Raises NotYet after `timeout_ms`."""
         if position.offset < self._next[position.partition]:
             return
-        reached = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        reached: asyncio.Future[bool] = loop.create_future()
         heapq.heappush(self._waiting[position.partition], (position.offset, next(self._order), reached))
+        self._awaited[position.partition].set()
+        # A plain timer: a cancel scope for each waiter would cost more than the wait.
+        timer = loop.call_later(timeout_ms / 1000, _settle, reached, False)
         try:
-            with anyio.fail_after(timeout_ms / 1000):
-                await reached
-        except TimeoutError:
-            raise NotYet(f"position {position} is not applied yet") from None
+            in_time = await reached
         finally:
-            reached.cancel()
+            timer.cancel()
+        if not in_time:
+            raise NotYet(f"position {position} is not applied yet")
 
     async def reach_all(self, positions: Iterable[Position], *, timeout_ms: int) -> None:
         """`reach` for several positions, one shared timeout."""
@@ -82,3 +93,8 @@ class AppliedPositions:
                     await self.reach(position, timeout_ms=timeout_ms)
         except TimeoutError:
             raise NotYet(f"position {missing[0]} is not applied yet") from None
+
+
+def _settle(reached: asyncio.Future[bool], in_time: bool) -> None:
+    if not reached.done():
+        reached.set_result(in_time)

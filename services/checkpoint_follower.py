@@ -7,7 +7,8 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
-from turnlog.domain.errors import Unavailable
+from turnlog.domain.errors import BadInput, Unavailable
+from turnlog.domain.positions import parse_position
 from turnlog.infra.postgres import Database
 from turnlog.projections import checkpoints
 from turnlog.projections.statement import Connection
@@ -22,12 +23,22 @@ _log = structlog.get_logger(__name__)
 
 
 class CheckpointFollower:
-    """Advances `applied` from the checkpoint table. `on_advance(partition)` runs when a partition moved."""
+    """Advances `applied` from the checkpoint table. `on_advance(partition)` runs when a partition moved.
 
-    def __init__(self, database: Database, applied: AppliedPositions, on_advance: Callable[[int], None]) -> None:
+    `is_local(partition)` says that this process's own projector advances it: nobody needs to poll for it then.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        applied: AppliedPositions,
+        on_advance: Callable[[int], None],
+        is_local: Callable[[int], bool],
+    ) -> None:
         self._database = database
         self._applied = applied
         self._on_advance = on_advance
+        self._is_local = is_local
         self._hinted = asyncio.Event()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -37,8 +48,7 @@ class CheckpointFollower:
             await self.look()
             task_status.started()
             while True:
-                awaited = any(self._applied.is_awaited(partition) for partition in range(self._applied.partitions))
-                with anyio.move_on_after(AWAITED_POLL_S if awaited else IDLE_POLL_S):
+                with anyio.move_on_after(AWAITED_POLL_S if self._awaited_elsewhere() else IDLE_POLL_S):
                     await self._hinted.wait()
                 self._hinted.clear()
                 try:
@@ -46,6 +56,10 @@ class CheckpointFollower:
                 except Unavailable as error:
                     _log.warning("checkpoints_unreadable", reason=str(error))
                     await anyio.sleep(RETRY_S)
+
+    def _awaited_elsewhere(self) -> bool:
+        partitions = range(self._applied.partitions)
+        return any(self._applied.is_awaited(p) and not self._is_local(p) for p in partitions)
 
     async def look(self) -> None:
         """Read the checkpoints of the live generation once."""
@@ -58,8 +72,14 @@ class CheckpointFollower:
                 self._on_advance(partition)
 
     async def _listen(self) -> None:
-        def hinted(_connection: object, _pid: int, _channel: str, _payload: object) -> None:
-            self._hinted.set()
+        def hinted(_connection: object, _pid: int, _channel: str, payload: object) -> None:
+            try:
+                partition, next_offset = parse_position(str(payload))
+                news = next_offset > self._applied.next_offset(partition)
+            except (BadInput, IndexError):
+                news = True
+            if news:
+                self._hinted.set()
 
         while True:
             try:

@@ -115,7 +115,12 @@ async def open_turnlog(settings: Settings, *, projecting: bool = True) -> AsyncI
                 lease_ms=settings.lease_ms,
                 member=uuid4(),
             )
-        follower = CheckpointFollower(database, applied, lambda partition: changes.publish(partition, ()))
+        follower = CheckpointFollower(
+            database,
+            applied,
+            on_advance=lambda partition: changes.publish(partition, ()),
+            is_local=lambda partition: projector is not None and partition in projector.partitions,
+        )
         async with anyio.create_task_group() as tasks:
             await tasks.start(follower.run)
             if projector is not None:

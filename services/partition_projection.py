@@ -4,7 +4,7 @@ Each batch is one transaction that first moves the checkpoint on under this proj
 between, a lost connection, a kill, another projector, either all of the batch is in the tables or nothing of it is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
 import anyio
@@ -29,21 +29,33 @@ LAST_RETRY_S = 1.0
 
 OnApplied = Callable[[int, int, Sequence[SessionChange]], None]
 
+Gather = Callable[[int], Awaitable[None]]
+
 _log = structlog.get_logger(__name__)
 
 
 class PartitionProjection:
     """Projects one partition, as long as its fence holds. `on_applied(partition, next offset, changes)` runs after
-    each commit.
+    each commit; `gather(partition)` is awaited before the next batch, while nobody waits for it.
     """
 
-    def __init__(self, database: Database, log: EventLog, held: Held, *, lease_ms: int, on_applied: OnApplied) -> None:
+    def __init__(
+        self,
+        database: Database,
+        log: EventLog,
+        held: Held,
+        *,
+        lease_ms: int,
+        on_applied: OnApplied,
+        gather: Gather,
+    ) -> None:
         self.held = held
         self._checked = False
         self._database = database
         self._log = log
         self._lease_ms = lease_ms
         self._on_applied = on_applied
+        self._gather = gather
 
     async def run(self) -> None:
         """Project until cancelled; return when fenced. A record that can't be folded stops it, without an end.
@@ -86,6 +98,7 @@ class PartitionProjection:
                 if not batch.records:
                     raise
                 await self._apply_singly(batch)
+            await self._gather(self.held.partition)
 
     async def _apply_singly(self, batch: Batch) -> None:
         """Something in the batch can't be folded: apply what stands before it, then stop there."""
