@@ -41,12 +41,18 @@ _OURS = frozenset(
 class Message(Protocol):
     """A record as the Kafka client returns it. `timestamp` is the broker's append time, Unix ms."""
 
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
 
 
 class _Undecodable(Exception):  # noqa: N818 - never leaves this module
