@@ -1,5 +1,7 @@
 """One projector: it applies, tells, resumes, stops at what it can't fold, and refuses another log."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from random import Random
 
@@ -20,16 +22,19 @@ from tests.integration.projecting import (
 from tests.integration.story_events import event, events, turn
 from tests.integration.table_dump import expected_dump
 from tests.memory_log import MemoryLog
+from tests.postgres_server import Database as ServerDatabase
 from turnlog.domain import event_data as d
-from turnlog.domain.errors import Misconfigured
+from turnlog.domain.errors import Misconfigured, Unavailable
 from turnlog.domain.fold_effects import EndingKind, SessionChange
 from turnlog.domain.partitioning import partition_of
 from turnlog.domain.positions import Position
 from turnlog.infra.postgres import Database
 from turnlog.projections import checkpoints
 from turnlog.projections.checkpoints import CHANNEL, Checkpoint
+from turnlog.projections.statement import Connection
 from turnlog.projections.tables import PROJECTION_TABLES
 from turnlog.services.applied import AppliedPositions
+from turnlog.services.applied_hints import PAUSE_S
 
 K = "agent:a:native"
 
@@ -116,24 +121,30 @@ async def test_the_checkpoint_moves_on_over_compacted_ranges_and_erased_values(t
     assert (await log.read(0, 61, limit=10, wait_ms=0)).records == ()
 
 
-async def test_other_processes_are_told_by_a_hint_after_the_commit(tables: Database) -> None:
-    log = await filled_log(30)
+async def test_other_processes_are_told_by_coalesced_hints_after_the_commit(tables: Database) -> None:
+    log = MemoryLog()
+    applied = AppliedPositions(1)
     hints: list[object] = []
     told = anyio.Event()
 
     def hinted(_connection: object, _pid: int, _channel: str, payload: object) -> None:
         hints.append(payload)
-        if payload == "0-31":
+        if payload == "0-61":
             told.set()
 
     async with tables.connection() as connection:
         await connection.add_listener(CHANNEL, hinted)
-        async with running(new_projector(tables, log)):
+        async with running(new_projector(tables, log, applied)):
+            began = anyio.current_time()
+            for number in range(60):
+                appended = await log.append(turn(Random(number), K, f"e{number}"))
+                await applied.reach(appended.position, timeout_ms=10_000)
             with anyio.fail_after(10):
                 await told.wait()
-            assert (await checkpoint(tables)).next_offset == 31
+            most = (anyio.current_time() - began) / PAUSE_S + 2
+            assert (await checkpoint(tables)).next_offset == 61
         await connection.remove_listener(CHANNEL, hinted)
-    assert len(hints) <= 3, "hints are coalesced"
+    assert len(hints) <= most, "one every 20 ms"
 
 
 async def test_a_record_that_cannot_be_folded_stops_its_partition_alone_and_by_name(tables: Database) -> None:
@@ -195,6 +206,37 @@ async def test_a_lost_database_is_waited_for(tables: Database) -> None:
             )
             await caught_up(tables, log)
     assert lost >= 12
+    await assert_tables_equal_a_fold_from_zero(tables, log)
+
+
+class LosingAnswers(Database):
+    """A database that does what it is told and then doesn't answer, `left` times."""
+
+    left = 0
+
+    @asynccontextmanager
+    async def connection(self, generation: int | None = None) -> AsyncIterator[Connection]:
+        """See Database.connection."""
+        async with super().connection(generation) as connection:
+            yield connection
+        if self.left > 0:
+            self.left -= 1
+            raise Unavailable("the answer got lost")
+
+
+async def test_a_commit_whose_answer_was_lost_is_found_and_not_applied_again(
+    tables: Database, database: ServerDatabase
+) -> None:
+    log = await filled_log(20)
+    async with LosingAnswers(database.dsn, pool_size=4) as losing, running(new_projector(losing, log)):
+        await caught_up(tables, log)
+        for number in range(10):
+            losing.left = 3
+            await log.append(turn(Random(number), K, f"lost{number}"))
+            await caught_up(tables, log)
+        losing.left = 0
+        async with tables.connection() as connection:
+            assert await connection.fetchval("SELECT fence FROM checkpoints") == 1, "it never lost its partition"
     await assert_tables_equal_a_fold_from_zero(tables, log)
 
 
