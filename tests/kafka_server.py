@@ -46,7 +46,7 @@ class KafkaBroker:
         if self._node.running():
             self._node.terminate()
         with anyio.move_on_after(STOP_SECONDS):
-            while self._node.running():  # noqa: ASYNC110 - a process gives no event
+            while self._node.running():
                 await anyio.sleep(0.05)
         self._node.kill()
 
@@ -55,7 +55,7 @@ class KafkaBroker:
         if not self._node.running():
             self._node.launch()
         with anyio.fail_after(START_SECONDS):
-            while not self._node.serving():  # noqa: ASYNC110 - a process gives no event
+            while not self._node.serving():
                 await anyio.sleep(0.05)
 
     def segments_holding(self, topic: str, content: bytes) -> list[str]:
