@@ -120,6 +120,27 @@ def verify(
 
 
 @app.command()
+def migrate(
+    data_dir: option.DataDir = None,
+    database_url: option.DatabaseUrl = None,
+    kafka_bootstrap_servers: option.KafkaBootstrapServers = None,
+    topic: option.Topic = None,
+    partitions: option.Partitions = None,
+    replication_factor: option.ReplicationFactor = None,
+    min_insync_replicas: option.MinInsyncReplicas = None,
+    log_level: option.LogLevel = None,
+    log_format: option.LogFormat = None,
+) -> None:
+    """Bring the database to the newest schema, and create the topic; every other command does it by itself too.
+
+    \b
+    Example:
+      turnlog migrate --database-url postgresql://turnlog@db/turnlog --kafka-bootstrap-servers kafka:9092
+    """
+    _run("turnlog.services.migrate:migrate", locals())
+
+
+@app.command()
 def version() -> None:
     """Print the version.
 
