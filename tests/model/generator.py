@@ -79,7 +79,7 @@ class _Writer:
     def step(self, seed: int) -> None:
         """One more record, or a few: the next one planned, or something else in between."""
         self.random = Random(seed)
-        if self.plan and self.chance(55):
+        if self.plan and self.chance(55 if len(self.plan) < 8 else 85):
             self.plan.pop(0)()
         else:
             self.random.choices(self.writers, self.how_often)[0]()
@@ -101,10 +101,13 @@ class _Writer:
             self.resend: 10,
             self.lose: 4,
             self.repeat_key: 4,
-            self.conditional_turn: 6,
-            self.plan_endings_around_a_delete: 6,
-            self.plan_a_queue: 4,
-            self.plan_a_resend_after_a_delete: 4,
+            self.conditional_turn: 9,
+            self.plan_endings_around_a_delete: 8,
+            self.plan_a_fork_and_a_delete_of_its_source: 5,
+            self.queue: 5,
+            self.plan_a_resume_point_and_what_clears_it: 4,
+            self.plan_late_turns: 4,
+            self.plan_a_resend_after_a_delete: 6,
             self.tombstone: 2,
             self.content_free: 2,
         }
@@ -211,9 +214,10 @@ class _Writer:
             data["gatewayUrl"] = '"http://gateway.local/ü"'
         return data
 
-    def turn(self, key: str | None = None, *, lost: bool = False) -> LogRecord:
+    def turn(self, key: str | None = None, *, begun_under: int | None = None, lost: bool = False) -> LogRecord:
         key = key or self.key()
-        data = self.turn_data(key) | self.conditions(key, if_position=True)
+        data = self.turn_data(key)
+        data |= self.conditions(key, if_position=True) if begun_under is None else {"epoch": str(begun_under)}
         if self.chance(30):
             data["resumePoint"] = self.one_of(['{"runtime":"codex","resumeId":"r"}', '{"runtime":"x"}', "null"])
         if self.chance(20):
@@ -230,15 +234,19 @@ class _Writer:
             self.put("turn.appended", key, data)
         self.put("turn.appended", key, self.turn_data(key) | {"ifPosition": json.dumps(last)})
 
-    def started(self, key: str | None = None, *, lost: bool = False) -> None:
-        key = key or self.key()
+    def started(self, key: str | None = None, *, lost: bool = False) -> LogRecord:
+        in_a_queue, key = key is not None, key or self.key()
         data = {"sessionKey": json.dumps(key), "runId": json.dumps(self.one_of(RUNS))}
         data["lease"] = self.one_of(["60", "0", "1000", "100000", "100000"])
         if self.chance(90):
             data["policy"] = self.one_of(['"reject"', '"enqueue"', '"enqueue"', '"interrupt"'])
         if self.chance(40):
             data |= self.turn_data(key)
-        self.put("turn.started", key, data | self.conditions(key, if_position=True), lost=lost)
+        if in_a_queue:
+            data["lease"] = self.one_of(["30", "70", "500", "100000", "100000", "100000"])
+        else:
+            data |= self.conditions(key, if_position=True)
+        return self.put("turn.started", key, data, lost=lost)
 
     def released(self, key: str | None = None) -> None:
         key = key or self.key()
@@ -246,13 +254,13 @@ class _Writer:
         run = lease["run_id"] if lease and self.chance(50) else self.one_of(RUNS)
         self.put("turn.released", key, {"sessionKey": json.dumps(key), "runId": json.dumps(run)})
 
-    def restored(self) -> None:
-        key = self.key()
+    def restored(self, key: str | None = None) -> None:
+        key = key or self.key()
         data = {"sessionKey": json.dumps(key), "messages": self.messages()}
         self.put("history.restored", key, data | self.conditions(key))
 
-    def resume_point(self) -> None:
-        key = self.key()
+    def resume_point(self, key: str | None = None) -> None:
+        key = key or self.key()
         data = {"sessionKey": json.dumps(key), "runtime": '"codex"'}
         data["resumeId"] = self.one_of(['"r1"', '"r2"', "null"])
         self.put("resumepoint.saved", key, data | self.conditions(key))
@@ -263,9 +271,9 @@ class _Writer:
         data |= {"size": self.one_of(["0", "9007199254740991"]), "sha256": json.dumps("ab" * 32)}
         self.put("attachment.added", key, data)
 
-    def fork(self) -> None:
-        key = self.key()
-        source = self.focus if self.chance(50) else self.key()
+    def fork(self, source: str | None = None) -> None:
+        key = self.one_of(KEYS)
+        source = source or (self.focus if self.chance(50) else self.key())
         data = {"sessionKey": json.dumps(key), "source": json.dumps(source), "at": str(self.some_offset() * 4096)}
         self.put("session.forked", key, data)
 
@@ -313,18 +321,41 @@ class _Writer:
             again = replace(again, producer=self.one_of([None, *PRODUCERS]))
         self.land(again)
 
+    def ending_of(self, key: str) -> Callable[[], object]:
+        """A reset of the key, or a clear of one of its scopes; most often of its General or room."""
+        resets: list[Callable[[], object]] = [partial(self.reset, key)]
+        clears: list[Callable[[], object]] = [partial(self.clear, scope) for scope in scopes_of(key)]
+        return self.one_of(resets + clears * 2 + clears[:1])
+
+    def plan_a_resume_point_and_what_clears_it(self) -> None:
+        """A restore or an ending."""
+        key = self.key()
+        clearing = self.ending_of(key) if self.chance(35) else partial(self.restored, key)
+        self.plan += [partial(self.resume_point, key), clearing]
+
+    def plan_late_turns(self) -> None:
+        """Turns that began before a reset or clear, or before both, and come in after it."""
+        key = self.one_of(TEAM_KEYS) if self.chance(75) else self.key()
+        late = partial(self.turn, key, begun_under=self.fold.epoch(key))
+        self.plan += [self.ending_of(key), late, self.ending_of(key), late]
+
     def plan_endings_around_a_delete(self) -> None:
         """A reset or clear, a turn, the delete, and the same ending again; other records come in between."""
         key = self.one_of(TEAM_KEYS) if self.chance(75) else self.key()
-        resets: list[Callable[[], object]] = [partial(self.reset, key)]
-        clears: list[Callable[[], object]] = [partial(self.clear, scope) for scope in scopes_of(key)]
-        end = self.one_of(resets + clears + clears[:1] * 2)
+        end = self.ending_of(key)
         self.plan += [end, partial(self.turn, key), partial(self.delete, key), end]
 
-    def plan_a_queue(self) -> None:
+    def plan_a_fork_and_a_delete_of_its_source(self) -> None:
+        """In either order."""
+        source = self.key()
+        fork, delete = partial(self.fork, source), partial(self.delete, source)
+        self.plan += [partial(self.turn, source), *self.one_of([(fork, delete), (delete, fork)])]
+
+    def queue(self) -> None:
         """Runs that ask for one session's lease again and again, and give it back."""
         key = self.key()
-        self.plan += [self.one_of([partial(self.started, key)] * 4 + [partial(self.released, key)]) for _ in range(8)]
+        for _ in range(self.random.randint(3, 7)):
+            self.started(key) if self.chance(85) else self.released(key)
 
     def plan_a_resend_after_a_delete(self) -> None:
         """A turn that landed or got lost, the delete of its session, and the turn again."""

@@ -19,7 +19,7 @@ KEYS = (
 TEAM_KEYS = KEYS[:4]
 SCOPES = (("t1", "general"), ("t1", "room:r1"), ("t1", "room:r2"), ("t1", "*"), ("t2", "general"), ("t2", "*"))
 PRODUCERS = tuple(f"00000000-0000-4000-8000-0000000000f{digit}" for digit in range(3))
-RUNS = ("run-1", "run-2", "run-3")
+RUNS = ("run-1", "run-2", "run-3", "run-4")
 KEY_HASHES = tuple(hashlib.sha256(f"client key {number}".encode()).digest() for number in range(5))
 SHARED_EVENT_IDS = tuple(f"0198a000000070008000000000000{digit:03}" for digit in range(4))
 

@@ -3,6 +3,7 @@
 Slow on purpose: every question is answered by looking through all rows. It shares no code with `domain/`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.model.naive_records import (
@@ -52,7 +53,7 @@ class NaiveFold:
         self.fates: dict[int, str] = {}
         """Offset → applied, refused, gone, duplicate, fenced, or nothing."""
 
-    def take_all(self, log: list[LogRecord]) -> "NaiveFold":
+    def take_all(self, log: Sequence[LogRecord]) -> "NaiveFold":
         """Fold a whole log; returns itself."""
         for record in log:
             self.take(record)

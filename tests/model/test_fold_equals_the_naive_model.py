@@ -3,6 +3,7 @@
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+from tests.domain.memory_tables import MemoryTables
 from tests.model.comparison import (
     fold_really,
     naive_dump,
@@ -10,6 +11,7 @@ from tests.model.comparison import (
     naive_verdicts,
     real_dump,
     real_outbox,
+    real_record,
     real_verdicts,
 )
 from tests.model.generator import HostileLog, hostile_logs
@@ -30,13 +32,15 @@ def split(log: HostileLog, cuts: list[int]) -> list[tuple[LogRecord, ...]]:
     return batches
 
 
-@examples(250)
+@examples(300)
 @given(hostile_logs(), st.lists(st.integers(0, 20), min_size=1, max_size=5).filter(any))
 def test_any_batches_of_a_log_fold_to_the_tables_of_the_naive_model(log: HostileLog, cuts: list[int]) -> None:
     note(str(log))
-    naive = NaiveFold().take_all(list(log.records))
-    tables, effects = fold_really(split(log, cuts))
-    assert real_dump(tables) == naive_dump(naive)
+    naive, tables, effects = NaiveFold(), MemoryTables(), []
+    for batch in split(log, cuts):
+        naive.take_all(batch)
+        effects.append(tables.fold([real_record(record) for record in batch]))
+        assert real_dump(tables) == naive_dump(naive)
     assert real_outbox(tables) == naive_outbox(naive)
     assert real_verdicts(effects) == naive_verdicts(naive)
 

@@ -54,7 +54,7 @@ def test_the_tables_do_not_depend_on_any_subset_of_the_erased_records() -> None:
 @given(hostile_logs(), st.integers(0, 2**32))
 def test_the_naive_model_obeys_the_law_too(log: HostileLog, seed: int) -> None:
     note(str(log))
-    whole = NaiveFold().take_all(list(log.records))
+    whole = NaiveFold().take_all(log.records)
     some = {row["offset"] for row in whole.outbox if Random(f"{seed} {row['offset']}").random() < 0.6}
     assert naive_dump(NaiveFold().take_all(erased(log.records, some, set()))) == naive_dump(whole)
     assert real_dump(fold_really([erased(log.records, set(), some)])[0]) == naive_dump(whole)
