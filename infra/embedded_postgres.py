@@ -118,7 +118,7 @@ async def embedded_postgres(
             binaries = await _programs(directory, socket)
             if directory_is_new := await anyio.to_thread.run_sync(directory.major) is None:
                 await _create_cluster(directory, binaries)
-            before = await anyio.to_thread.run_sync(_before_start, directory)
+            before = await anyio.to_thread.run_sync(_before_start, directory, socket)
             chosen = {**SETTINGS, "unix_socket_directories": str(socket), **(settings or {})}
             process = await _launch(directory, binaries, chosen, server_lock, watch_by_pipe=watch_by_pipe)
         finally:
@@ -212,9 +212,10 @@ async def _create_cluster(directory: PostgresDirectory, binaries: PostgresBinari
     await anyio.to_thread.run_sync(directory.install_cluster, partial)
 
 
-def _before_start(directory: PostgresDirectory) -> list[str]:
+def _before_start(directory: PostgresDirectory, socket: Path) -> list[str]:
     """Clear what a crash left behind; returns the identity that postmaster.pid holds before the start, if any."""
     directory.remove_stale_pid_file()
+    directory.remove_stale_socket_lock(socket)
     directory.prune_log()
     return directory.postmaster()[:3]
 

@@ -161,6 +161,13 @@ class PostgresDirectory:
             )
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
+    def remove_stale_socket_lock(self, socket: Path) -> None:
+        """Remove what a killed server left beside its socket: the same refusal as above, for the same reason.
+
+        Nobody else has a socket in this directory, and who has the server lock knows that ours is gone.
+        """
+        (socket / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)
+
     def prune_log(self) -> None:
         """Delete log files that a later weekday of the same name would append to, and oversized ones."""
         for path in (self.data / "log").glob("*.log"):

@@ -273,15 +273,18 @@ async def test_a_server_killed_with_all_its_processes_is_noticed_and_recovers(da
         assert await rows(server.dsn) == ["acknowledged"]
 
 
-async def test_a_stale_pid_file_that_names_an_unrelated_live_process_does_not_block(data_dir: Path) -> None:
+async def test_stale_lock_files_that_name_an_unrelated_live_process_do_not_block(data_dir: Path) -> None:
     async with embedded_postgres(data_dir) as server:
         await write_row(server.dsn, "kept")
         data = data_dir / "postgres" / "data"
         pid_file = (data / "postmaster.pid").read_text()
+        socket_lock = Path(server.host) / f".s.PGSQL.{server.port}.lock"
+        lock_file = socket_lock.read_text()
     # The same user's process, as after a container restart; PostgreSQL ignores other users' by itself.
     user = data.stat().st_uid if AS_ROOT else None
     async with other_process(["/bin/sleep", "60"], user=user) as bystander:
         (data / "postmaster.pid").write_text(f"{bystander.pid}\n" + pid_file.partition("\n")[2])
+        socket_lock.write_text(f"{bystander.pid}\n" + lock_file.partition("\n")[2])
         async with embedded_postgres(data_dir) as server:
             assert await rows(server.dsn) == ["kept"]
 
