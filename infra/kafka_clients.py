@@ -72,17 +72,16 @@ def kafka_errors(bootstrap: str) -> Iterator[None]:
         yield
     except (AuthenticationFailedError, ClusterAuthorizationFailedError, TopicAuthorizationFailedError) as error:
         raise Misconfigured(f"Kafka at {bootstrap} refuses access: {type(error).__name__}") from error
-    except (KafkaError, OSError) as error:
-        raise Unavailable(f"Kafka at {bootstrap} doesn't answer: {error or type(error).__name__}") from error
     except TimeoutError as error:
         raise Unavailable(f"Kafka at {bootstrap} doesn't answer in time") from error
+    except (KafkaError, OSError) as error:
+        raise Unavailable(f"Kafka at {bootstrap} doesn't answer: {str(error) or type(error).__name__}") from error
 
 
-async def bounded(bootstrap: str, call: Awaitable[T], seconds: float = START_S) -> T:
-    """The call's result, or an error of the tree after `seconds`."""
-    with kafka_errors(bootstrap):
-        with anyio.fail_after(seconds):
-            return await call
+async def bounded(bootstrap: str, call: Awaitable[T], seconds: float | None = None) -> T:
+    """The call's result, or an error of the tree after `seconds`, `START_S` unless said otherwise."""
+    with kafka_errors(bootstrap), anyio.fail_after(START_S if seconds is None else seconds):
+        return await call
 
 
 @asynccontextmanager
