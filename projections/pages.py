@@ -15,11 +15,20 @@ from turnlog.projections.statement import Connection
 
 _SET_ASIDE = int(Placement.SET_ASIDE)
 
+_SHOWN = f"""
+e.session_id = $1 AND e.placement <> {_SET_ASIDE}
+  AND e.row_id > coalesce((SELECT cleared_floor FROM sessions WHERE session_id = $1), 0)
+"""  # noqa: S608 - a constant of this module
+
 _PAGE = f"""
-SELECT row_id, entry FROM transcript_entries
-WHERE session_id = $1 AND row_id < $2 AND placement <> {_SET_ASIDE}
-  AND row_id > coalesce((SELECT cleared_floor FROM sessions WHERE session_id = $1), 0)
-ORDER BY row_id DESC LIMIT $3
+SELECT convert_to(page.entries, 'UTF8') AS entries, page.oldest,
+  EXISTS (SELECT FROM transcript_entries AS e WHERE {_SHOWN} AND e.row_id < page.oldest) AS older
+FROM (
+  SELECT string_agg(entry, ',' ORDER BY row_id) AS entries, min(row_id) AS oldest FROM (
+    SELECT e.row_id, e.entry FROM transcript_entries AS e WHERE {_SHOWN} AND e.row_id < $2
+    ORDER BY e.row_id DESC LIMIT $3
+  ) AS newest
+) AS page
 """  # noqa: S608 - a constant of this module
 
 _ENTRY = "SELECT entry FROM transcript_entries WHERE session_id = $1 AND row_id = $2"
@@ -46,9 +55,13 @@ _AGENT_ROWS = _MERGED.format(members="agent_id = $5")
 
 
 class PageRows(NamedTuple):
-    """The newest rows of a session, newest first: (row id, JSON text); `older` tells whether there are more."""
+    """The newest rows of a session, oldest first: their JSON texts joined by commas.
 
-    rows: list[tuple[int, str]]
+    `oldest` is the least row id among them (None if there are none), `older` tells whether there are more before it.
+    """
+
+    entries: bytes
+    oldest: int | None
     older: bool
 
 
@@ -60,9 +73,11 @@ class MergedRows(NamedTuple):
 
 
 async def newest(connection: Connection, session: UUID, before: int, limit: int) -> PageRows:
-    """At most `limit` rows below row id `before`."""
-    found = await connection.fetch(_PAGE, session, before, limit + 1)
-    return PageRows([(row[0], row[1]) for row in found[:limit]], len(found) > limit)
+    """At most `limit` rows below row id `before`. Joined by the server: one value costs less to fetch than many."""
+    row = await connection.fetchrow(_PAGE, session, before, limit)
+    if row is None or row["oldest"] is None:
+        return PageRows(b"", None, older=False)
+    return PageRows(row["entries"], row["oldest"], row["older"])
 
 
 async def entry(connection: Connection, session: UUID, row: int) -> bytes | None:

@@ -59,9 +59,8 @@ class Reading:
         await self._current([self._partition(session_key)], after)
         async with self._database.connection() as connection:
             bound = NEWEST if before is None else before
-            rows, older = await pages.newest(connection, session_id(session_key), bound, limit)
-        entries = ",".join([text for _, text in reversed(rows)]).encode()
-        return Page(entries, older, rows[-1][0] if older else None)
+            rows = await pages.newest(connection, session_id(session_key), bound, limit)
+        return Page(rows.entries, rows.older, rows.oldest if rows.older else None)
 
     async def resume_point(self, session_key: str, *, after: Sequence[Position] = ()) -> tuple[ResumePoint | None, int]:
         """The session's resume point, if any, and its epoch."""
