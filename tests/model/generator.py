@@ -234,17 +234,16 @@ class _Writer:
             self.put("turn.appended", key, data)
         self.put("turn.appended", key, self.turn_data(key) | {"ifPosition": json.dumps(last)})
 
-    def started(self, key: str | None = None, *, lost: bool = False) -> LogRecord:
-        in_a_queue, key = key is not None, key or self.key()
+    def started(self, key: str | None = None, *, leases: Sequence[int] | None = None, lost: bool = False) -> LogRecord:
+        """A run asks for a lease; in a queue (with `leases`) there is no condition that may refuse it."""
+        key = key or self.key()
         data = {"sessionKey": json.dumps(key), "runId": json.dumps(self.one_of(RUNS))}
-        data["lease"] = self.one_of(["60", "0", "1000", "100000", "100000"])
+        data["lease"] = str(self.one_of(leases or (60, 0, 1000, 100_000)))
         if self.chance(90):
             data["policy"] = self.one_of(['"reject"', '"enqueue"', '"enqueue"', '"interrupt"'])
         if self.chance(40):
             data |= self.turn_data(key)
-        if in_a_queue:
-            data["lease"] = self.one_of(["30", "70", "500", "100000", "100000", "100000"])
-        else:
+        if leases is None:
             data |= self.conditions(key, if_position=True)
         return self.put("turn.started", key, data, lost=lost)
 
@@ -354,8 +353,9 @@ class _Writer:
     def queue(self) -> None:
         """Runs that ask for one session's lease again and again, and give it back."""
         key = self.key()
+        leases = self.one_of([(100_000,), (30, 70, 500), (70, 500, 100_000)])
         for _ in range(self.random.randint(3, 7)):
-            self.started(key) if self.chance(85) else self.released(key)
+            self.started(key, leases=leases) if self.chance(85) else self.released(key)
 
     def plan_a_resend_after_a_delete(self) -> None:
         """A turn that landed or got lost, the delete of its session, and the turn again."""
