@@ -89,6 +89,7 @@ WHERE generation = $1::int AND partition = $2::smallint AND fence = $3
 _NEXT_OFFSETS = "SELECT partition, next_offset FROM checkpoints WHERE generation = $1::int"
 
 CHANNEL = "turnlog_applied"
+ENDINGS_CHANNEL = "turnlog_endings"
 """Where hints about applied positions are sent, each `<partition>-<next offset>`."""
 
 _NOTIFY = "SELECT pg_notify($1, hint) FROM unnest($2::text[]) AS hint"
@@ -210,3 +211,8 @@ async def next_offsets(connection: Connection, generation: int) -> dict[int, int
 async def notify(connection: Connection, applied: Mapping[int, int]) -> None:
     """Hint to other processes how far these partitions (→ next offset) are. Never inside a batch's transaction."""
     await connection.execute(_NOTIFY, CHANNEL, [f"{partition}-{offset}" for partition, offset in applied.items()])
+
+
+async def notify_endings(connection: Connection, hints: Sequence[str]) -> None:
+    """Tell other processes of endings that were applied, a hint each. Never inside a batch's transaction."""
+    await connection.execute(_NOTIFY, ENDINGS_CHANNEL, hints)

@@ -120,6 +120,7 @@ async def open_turnlog(settings: Settings, *, projecting: bool = True) -> AsyncI
             applied,
             on_advance=lambda partition: changes.publish(partition, ()),
             is_local=lambda partition: projector is not None and partition in projector.partitions,
+            on_ending=lambda partition, ending: changes.publish(partition, (ending,)),
         )
         async with anyio.create_task_group() as tasks:
             await tasks.start(follower.run)

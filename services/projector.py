@@ -156,7 +156,7 @@ class Projector:
 
     def _on_applied(self, partition: int, next_offset: int, changes: Sequence[SessionChange]) -> None:
         self._applied.advance(partition, next_offset)
-        self._hints.note(partition, next_offset)
+        self._hints.note(partition, next_offset, changes)
         if self._on_changes is not None and changes:
             self._on_changes(partition, changes)
         if partition in self._owned:
