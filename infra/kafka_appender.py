@@ -46,12 +46,12 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """One record on its way: an event, or with `event` None a tombstone for `key`. `size` is in bytes.
+    """One record on its way: an event, or with `event` None a tombstone. `key` is the record key, `size` in bytes.
 
     `first_end` is what was known of the partition's end when it was first sent, None before.
     """
 
-    key: RecordKey
+    key: bytes
     event: Event | None
     headers: Headers
     size: int
@@ -138,21 +138,22 @@ class PartitionAppender:
 
     def submit(self, event: Event) -> Pending:
         """Queue an event. Raises TooLarge, BadInput, or Unavailable if too much is on its way."""
-        headers = encode_headers(event, self._source)
-        size = _record_bytes(event.key, event.data, headers) + LATER_HEADER_BYTES
-        return self._submit(event.key, event, headers, size)
+        key, headers = encode_key(event.key), encode_headers(event, self._source)
+        return self._submit(key, event, headers, _record_bytes(key, event.data, headers) + LATER_HEADER_BYTES)
 
     def submit_tombstone(self, key: RecordKey) -> Pending:
         """Queue a null value for `key`. Raises Unavailable if too much is on its way."""
-        return self._submit(key, None, [], _record_bytes(key, None, []))
+        raw_key = encode_key(key)
+        return self._submit(raw_key, None, [], _record_bytes(raw_key, None, []))
 
-    def withdraw(self, pending: Pending) -> bool:
-        """Take it back; False if that is too late."""
-        if pending.sent or pending not in self._queue:
-            return False
-        self._queue.remove(pending)
-        self._budget.left += pending.size
-        return True
+    def expire(self, pending: Pending) -> None:
+        """Its time is over: take it back if it was never sent, and answer."""
+        if pending in self._queue and not pending.sent:
+            self._queue.remove(pending)
+            self._budget.left += pending.size
+            pending.refuse(Unavailable("the log did not take the event in time; nothing is stored"))
+        else:
+            pending.refuse(OutcomeUnknown("Kafka did not answer in time; the event may still be stored"))
 
     async def run(self) -> None:
         """Append until cancelled; then whatever is left is answered."""
@@ -175,7 +176,7 @@ class PartitionAppender:
                 else:
                     pending.refuse(Unavailable("the log is closing; nothing is stored"))
 
-    def _submit(self, key: RecordKey, event: Event | None, headers: Headers, size: int) -> Pending:
+    def _submit(self, key: bytes, event: Event | None, headers: Headers, size: int) -> Pending:
         if size > MAX_RECORD_BYTES:
             raise TooLarge(f"an event may take {MAX_RECORD_BYTES} bytes with its headers, this one takes {size}")
         if size > self._budget.left:
@@ -217,7 +218,7 @@ class PartitionAppender:
         data = encode_data(ProducerFenced(producer=str(dead)))
         wire_name = EventType.PRODUCER_FENCED.wire_name
         fence = Event(new_event_id(), wire_name, "producer", f"producer:{dead}", now_ms(), data, producer=producer.id)
-        _add(builder, fence.key, data, encode_headers(fence, self._source))
+        _add(builder, encode_key(fence.key), data, encode_headers(fence, self._source))
 
     def _take(self, builder: Any, producer: Producer) -> list[Pending]:  # noqa: ANN401 - no types there
         """Move what fits into the builder, in order: first what a dead producer left."""
@@ -289,7 +290,7 @@ class PartitionAppender:
             return
         sent_after = pending.first_end if event.sent_after is None else event.sent_after
         event = replace(event, attempt=event.attempt + 1, sent_after=sent_after)
-        pending.event, pending.key, pending.resent = event, event.key, True
+        pending.event, pending.key, pending.resent = event, encode_key(event.key), True
         pending.headers = encode_headers(event, self._source)
 
     def _break(self, batch: Sequence[Pending], seen: int, offset: int) -> None:
@@ -303,12 +304,12 @@ class PartitionAppender:
             pending.refuse(broken)
 
 
-def _record_bytes(key: RecordKey, value: bytes | None, headers: Headers) -> int:
+def _record_bytes(key: bytes, value: bytes | None, headers: Headers) -> int:
     """An upper bound of what the record takes in a batch of its own, the batch's header included."""
-    size: int = DefaultRecordBatchBuilder.estimate_size_in_bytes(encode_key(key), value, headers)
+    size: int = DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, headers)
     return size
 
 
-def _add(builder: Any, key: RecordKey, value: bytes | None, headers: Headers) -> bool:  # noqa: ANN401 - no types there
+def _add(builder: Any, key: bytes, value: bytes | None, headers: Headers) -> bool:  # noqa: ANN401 - no types there
     """False if the batch is full. An empty batch takes one record of any size."""
-    return builder.append(timestamp=None, key=encode_key(key), value=value, headers=headers) is not None
+    return builder.append(timestamp=None, key=key, value=value, headers=headers) is not None
