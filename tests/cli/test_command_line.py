@@ -65,7 +65,7 @@ def test_help_takes_less_than_a_third_of_a_second_of_processor_time() -> None:
 def test_every_command_shows_an_example_that_it_understands() -> None:
     root = docs_settings.commands(typer.main.get_command(cli.app))
     found = {command.name: command.help or "" for command in root}
-    assert set(found) == {"serve", "project", "rebuild", "verify", "version", "check", "create"}
+    assert set(found) == {"serve", "project", "rebuild", "verify", "migrate", "version", "check", "create"}
     for name, text in found.items():
         examples = re.findall(r"^ *(turnlog .*)$", text, flags=re.MULTILINE)
         assert examples, f"{name} has no example"
