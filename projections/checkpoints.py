@@ -64,6 +64,8 @@ WHERE c.generation = $1::int AND c.partition = mine.partition AND c.fence = mine
 
 _RELEASE_ALL = "UPDATE checkpoints SET owner = NULL, lease_until = NULL WHERE owner = $1"
 
+_RELEASE_EVERYONES = "UPDATE checkpoints SET owner = NULL, lease_until = NULL WHERE owner IS NOT NULL"
+
 _FENCE_ALL = """
 UPDATE checkpoints SET fence = fence + 1, owner = NULL, lease_until = NULL WHERE generation = $1::int
 RETURNING partition, next_offset
@@ -172,6 +174,11 @@ async def release(connection: Connection, generation: int, member: UUID, held: S
 async def release_all(connection: Connection, member: UUID) -> None:
     """Give everything back that this member holds, in every generation."""
     await connection.execute(_RELEASE_ALL, member)
+
+
+async def release_everyones(connection: Connection) -> None:
+    """Give back what any projector holds: for whoever knows that none is alive. A zombie is still fenced."""
+    await connection.execute(_RELEASE_EVERYONES)
 
 
 async def fence_all(connection: Connection, generation: int) -> dict[int, int]:

@@ -15,6 +15,8 @@ SELECT 1 + count(*) FROM projector_members WHERE seen_until >= clock_timestamp()
 
 _LEAVE = "DELETE FROM projector_members WHERE member = $1"
 
+_LEAVE_ALL = "DELETE FROM projector_members"
+
 
 async def seen(connection: Connection, member: UUID, lease_ms: int) -> int:
     """This member lives for `lease_ms` from now; how many live, itself included."""
@@ -25,3 +27,8 @@ async def seen(connection: Connection, member: UUID, lease_ms: int) -> int:
 async def leave(connection: Connection, member: UUID) -> None:
     """This member is gone."""
     await connection.execute(_LEAVE, member)
+
+
+async def leave_all(connection: Connection) -> None:
+    """No projector is alive."""
+    await connection.execute(_LEAVE_ALL)

@@ -15,7 +15,7 @@ from turnlog.infra.embedded_postgres import EmbeddedPostgres, embedded_postgres
 from turnlog.infra.postgres import Database
 from turnlog.infra.postgres_log import PostgresLog, ensure_genesis
 from turnlog.infra.settings import Settings
-from turnlog.projections import log_identity
+from turnlog.projections import checkpoints, log_identity, projector_members
 from turnlog.projections.log_identity import LogIdentity
 from turnlog.services.applied import AppliedPositions
 from turnlog.services.changes import ChangeHub
@@ -53,7 +53,17 @@ async def open_database(settings: Settings) -> AsyncIterator[Database]:
             url = server.dsn
             await stack.enter_async_context(_ending_with(server))
         await migrations.upgrade(url)
-        yield await stack.enter_async_context(Database(url, pool_size=settings.pool_size))
+        database = await stack.enter_async_context(Database(url, pool_size=settings.pool_size))
+        if settings.database_url is None:
+            await _forget_projectors(database)
+        yield database
+
+
+async def _forget_projectors(database: Database) -> None:
+    """Who has the data directory is alone: what a killed process held is free now, not when its lease runs out."""
+    async with database.connection() as connection:
+        await checkpoints.release_everyones(connection)
+        await projector_members.leave_all(connection)
 
 
 @asynccontextmanager

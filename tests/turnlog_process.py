@@ -48,6 +48,11 @@ class TurnlogProcess:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        """True from its launch to its end."""
+        return self._process is not None and self._process.returncode is None
+
     def output(self) -> str:
         """Everything it wrote so far, over all its lives."""
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
@@ -84,6 +89,11 @@ class TurnlogProcess:
                         pass
                     await anyio.sleep(POLL_S)
         raise AssertionError(f"turnlog {self._command} is not ready:\n{self.output()[-4000:]}")
+
+    def signal_end(self) -> None:
+        """SIGTERM, without waiting for the end."""
+        assert self._process is not None
+        self._process.terminate()
 
     async def stop(self) -> int:
         """SIGTERM, and its exit status."""

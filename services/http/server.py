@@ -22,6 +22,8 @@ from turnlog.services.http.options import HttpOptions
 
 _TICKS_PER_SWEEP = 10
 """uvicorn ticks ten times a second."""
+LAST_BYTES_S = 1.0
+"""How long a request that is still arriving has to be complete once the process is asked to end."""
 
 
 class Server(uvicorn.Server):
@@ -63,12 +65,12 @@ class Server(uvicorn.Server):
         """A signal to end: streams are told at once, everything else by uvicorn's shutdown."""
         super().handle_exit(sig, frame)
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._draining.start)
+            self._loop.call_soon_threadsafe(self._drain)
 
     def stop(self) -> None:
         """End as on SIGTERM, from within the process."""
         self.should_exit = True
-        self._draining.start()
+        self._drain()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -84,11 +86,17 @@ class Server(uvicorn.Server):
             for sig, handler in before.items():
                 signal.signal(sig, handler)
 
-    def _sweep(self) -> None:
+    def _drain(self) -> None:
+        self._draining.start()
+        # Without this, one client that stops in the middle of its request holds the end up for all of `shutdown_s`.
+        asyncio.get_running_loop().call_later(LAST_BYTES_S, self._sweep, 0.0)
+
+    def _sweep(self, arrive_s: float | None = None) -> None:
         now = asyncio.get_running_loop().time()
+        arrive_s = self._options.body_timeout_s if arrive_s is None else arrive_s
         for connection in list(self.server_state.connections):
             if isinstance(connection, Connection):
-                connection.enforce(now, arrive_s=self._options.body_timeout_s, read_s=self._options.send_timeout_s)
+                connection.enforce(now, arrive_s=arrive_s, read_s=self._options.send_timeout_s)
 
 
 def new_server(app: FastAPI, options: HttpOptions, *, on_listening: Callable[[int], None] | None = None) -> Server:

@@ -1,0 +1,165 @@
+"""Clients at work while things break: writers that insist, readers that compare, followers of live streams.
+
+A writer posts turn after turn of one session and sends one that got no good answer again, with the same entry ids, until it is
+acknowledged. So what a session must hold is known exactly: all acknowledged turns in order, and behind them at most
+the one under way, which is there with both of its entries or not at all.
+"""
+
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from tests.chaos.api import DOWN_S, PAUSE_S, Api, api, entry
+from tests.chaos.followers import Follower
+from tests.chaos.waiting import until
+
+SESSIONS_PER_TEAM = 2
+
+
+@dataclass
+class Written:
+    """One session as its only writer knows it."""
+
+    key: str
+    keyed: bool
+    acknowledged: list[str] = field(default_factory=list)
+    under_way: list[str] = field(default_factory=list)
+    position: str | None = None
+    """`Turnlog-Position` of the last acknowledged turn."""
+
+    def next_turn(self) -> list[dict[str, Any]]:
+        """A user's and an assistant's entry."""
+        number = len(self.acknowledged) // 2
+        self.under_way = [f"{self.key}/{number}/user", f"{self.key}/{number}/assistant"]
+        user, assistant = (entry(entry_id, f"words of {entry_id}") for entry_id in self.under_way)
+        return [user | {"sessionKey": self.key}, assistant | {"sessionKey": self.key, "role": "assistant"}]
+
+    def acknowledge(self, position: str) -> None:
+        """The turn under way is safe."""
+        self.acknowledged += self.under_way
+        self.under_way = []
+        self.position = position
+
+    def check(self, seen: Sequence[str], acknowledged: int) -> None:
+        """What a read returned, of which the first `acknowledged` entries had to be there when it began."""
+        written = self.acknowledged + self.under_way
+        assert len(seen) >= acknowledged, f"{self.key}: {acknowledged} entries acknowledged, {len(seen)} shown"
+        assert list(seen) == written[: len(seen)], f"{self.key}: out of order, or twice"
+        assert len(seen) % 2 == 0, f"{self.key}: half a turn"
+
+
+class Load:
+    """Writers, readers and followers over `teams` teams of two sessions each, against servers that come and go."""
+
+    def __init__(self, urls: Sequence[str], *, teams: int, prefix: str = "t") -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.resent = 0
+        self.reads = 0
+        self._urls = list(urls)
+        self._stopping = False
+        self._writing = 0
+        self._teams = [f"{prefix}{number}" for number in range(teams)]
+        self.sessions = [
+            Written(f"agent:a{member}:team:{team}", keyed=member % 2 == 1)
+            for team in self._teams
+            for member in range(SESSIONS_PER_TEAM)
+        ]
+        self.followers = {
+            team: Follower(lambda: random.choice(self._urls), f"/api/teams/{team}/chat/stream") for team in self._teams
+        }
+
+    @property
+    def acknowledged(self) -> int:
+        """Turns acknowledged so far."""
+        return sum(len(session.acknowledged) for session in self.sessions) // 2
+
+    @asynccontextmanager
+    async def running(self, *, reading: bool = True) -> AsyncIterator[None]:
+        """The load is on inside the context; at its end every turn under way gets acknowledged."""
+        async with anyio.create_task_group() as tasks, api(*self._urls, outcomes=self.outcomes) as client:
+            for session in self.sessions:
+                tasks.start_soon(self._write, client, session)
+            for follower in self.followers.values():
+                tasks.start_soon(follower.run)
+            if reading:
+                for session in self.sessions:
+                    tasks.start_soon(self._read, client, session)
+            yield
+            self._stopping = True
+            await until(lambda: self._writing == 0, "every writer's last turn is acknowledged", within_s=60)
+            await self._followers_caught_up()
+            tasks.cancel_scope.cancel()
+
+    async def more(self, turns: int, *, within_s: float = 60) -> None:
+        """Return once that many more turns are acknowledged."""
+        target = self.acknowledged + turns
+        await until(lambda: self.acknowledged >= target, f"{turns} more turns acknowledged", within_s=within_s)
+
+    async def check(self, *urls: str) -> None:
+        """Every server shows exactly what was acknowledged, and so did the streams, each row once."""
+        for url in urls or self._urls:
+            async with api(url) as client:
+                for session in self.sessions:
+                    assert session.position is not None
+                    seen = await client.entry_ids(session.key, Turnlog_After=session.position)
+                    assert seen == session.acknowledged, session.key
+        for team, follower in self.followers.items():
+            ids = [row for row, _ in follower.rows]
+            assert ids == sorted(set(ids))
+            for session in self._sessions_of(team):
+                assert follower.entry_ids_of(session.key) == session.acknowledged, session.key
+
+    def counts(self) -> str:
+        """What happened, for the report."""
+        outcomes = ", ".join(f"{name}: {count}" for name, count in sorted(self.outcomes.items()))
+        connections = sum(follower.connections for follower in self.followers.values())
+        return (
+            f"{self.acknowledged} turns acknowledged, {self.resent} sent again, {self.reads} reads compared, "
+            f"{connections} stream connections; answers: {outcomes}"
+        )
+
+    async def _write(self, client: Api, session: Written) -> None:
+        self._writing += 1
+        while not self._stopping:
+            turn = session.next_turn()
+            headers = {"Idempotency-Key": session.under_way[0]} if session.keyed else {}
+            while (answer := await client.save(session.key, *turn, **headers)).status != 200:
+                assert answer.status in (0, 500, 503), answer
+                self.resent += 1
+                await anyio.sleep(PAUSE_S if answer.status else DOWN_S)
+            session.acknowledge(answer.position)
+            await anyio.sleep(0)
+        self._writing -= 1
+
+    async def _read(self, client: Api, session: Written) -> None:
+        while True:
+            await anyio.sleep(random.uniform(0, 2 * DOWN_S))
+            if session.position is None:
+                continue
+            acknowledged = len(session.acknowledged)
+            newest = await client.page(session.key, limit=1000, Turnlog_After=session.position)
+            if newest.status != 200:
+                assert newest.status in (0, 500, 503), newest
+                continue
+            seen = [item["entryId"] for item in newest.body["entries"]]
+            if newest.body["hasMore"]:
+                start = session.acknowledged.index(seen[0])
+                seen = session.acknowledged[:start] + seen
+            session.check(seen, acknowledged)
+            self.reads += 1
+
+    async def _followers_caught_up(self) -> None:
+        for team, follower in self.followers.items():
+            wanted = sum(len(session.acknowledged) for session in self._sessions_of(team))
+            await until(
+                lambda follower=follower, wanted=wanted: len(follower.rows) >= wanted,  # type: ignore[misc]  # mypy can't infer lambdas with defaults
+                f"the stream of team {team} shows {wanted} rows",
+            )
+
+    def _sessions_of(self, team: str) -> list[Written]:
+        return [session for session in self.sessions if session.key.endswith(f":team:{team}")]
