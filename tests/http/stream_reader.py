@@ -8,16 +8,21 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from tests.http.running import Running
+from tests.plain_client import PlainClient
 
 
 class Event(NamedTuple):
-    """One event or comment as it came."""
+    """One event or comment as it came; `text` is its data."""
 
     id: int | None
     name: str | None
-    data: Any
+    text: str | None
     comment: str | None
+
+    @property
+    def data(self) -> Any:  # noqa: ANN401 - JSON is any value
+        """The data's value."""
+        return None if self.text is None else json.loads(self.text)
 
 
 class StreamReader:
@@ -26,7 +31,7 @@ class StreamReader:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._text = ""
+        self._received = b""
         self.headers: dict[str, str] = {}
         self.status = 0
 
@@ -40,17 +45,16 @@ class StreamReader:
     async def next(self, *, within_s: float = 5) -> Event | None:
         """The next event or comment, None at the end of the stream."""
         with anyio.fail_after(within_s):
-            while "\n\n" not in self._text:
+            while b"\n\n" not in self._received:
                 size = int(await self._reader.readuntil(b"\r\n"), 16)
                 chunk = await self._reader.readexactly(size + 2)
                 if not size:
                     return None
-                self._text += chunk[:-2].decode()
-        block, _, self._text = self._text.partition("\n\n")
-        fields = dict(line.split(": ", 1) for line in block.split("\n"))
+                self._received += chunk[:-2]
+        block, _, self._received = self._received.partition(b"\n\n")
+        fields = dict(line.split(": ", 1) for line in block.decode().split("\n"))
         row = fields.get("id")
-        data = json.loads(fields["data"]) if "data" in fields else None
-        return Event(None if row is None else int(row), fields.get("event"), data, fields.get(""))
+        return Event(None if row is None else int(row), fields.get("event"), fields.get("data"), fields.get(""))
 
     async def rows(self, count: int) -> list[Event]:
         """The next `count` stored entries; comments are left out."""
@@ -67,7 +71,7 @@ class StreamReader:
 
 
 @asynccontextmanager
-async def stream(server: Running, target: str, **headers: str) -> AsyncIterator[StreamReader]:
+async def stream(server: PlainClient, target: str, **headers: str) -> AsyncIterator[StreamReader]:
     """An open stream."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     lines = [f"GET {target} HTTP/1.1", f"Host: {server.own}"]

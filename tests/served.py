@@ -1,0 +1,99 @@
+"""A pytest plugin: running servers to talk to over a socket, each on both logs.
+
+`api` talks to a server with default settings, shared by the whole run: tests use session keys of their own. `guarded`
+talks to one with an access token, the default rate limit and quick keepalives. `disturbed` talks to one of the module's
+own, which a test may kill, cut off from its database or join by other processes, and leaves running.
+"""
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+from sqlalchemy.engine import make_url
+
+from tests.api import Api, fresh
+from tests.postgres_server import Database
+from tests.turnlog_process import TurnlogProcess
+
+TOKEN = "tok-en_1.~"
+GUARDED = {"access_token": TOKEN, "rate_limit": "3000", "keepalive_s": "1", "read_wait_ms": "2000"}
+PARTITIONS = "3"
+
+
+@pytest.fixture(scope="session", params=["postgres", pytest.param("kafka", marks=pytest.mark.needs_kafka)])
+def log_settings(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Where the events are: the settings that say so. Empty for the log in Postgres."""
+    if request.param == "postgres":
+        return {}
+    return {"kafka_bootstrap_servers": request.getfixturevalue("kafka_bootstrap"), "partitions": PARTITIONS}
+
+
+@asynccontextmanager
+async def serving(
+    server: Database, template: Database, log_settings: dict[str, str], directory: Path, **settings: str
+) -> AsyncIterator[Api]:
+    """A server on a database, and a topic if its log is in Kafka, of its own."""
+    log = "kafka" if log_settings else "postgres"
+    database = server.named(f"turnlog_served_{uuid.uuid4().hex[:12]}")
+    names = [make_url(place.dsn).database for place in (database, template)]
+    await execute(server, 'CREATE DATABASE "{}" TEMPLATE "{}"'.format(*names))
+    topic = {"topic": fresh("turnlog-served-")} if log_settings else {}
+    given = {"database_url": database.dsn, "lease_ms": "1000", **log_settings, **topic, **settings}
+    process = TurnlogProcess(given, directory / f"serve-{names[0]}.log")
+    try:
+        await process.start()
+        yield Api(process.port, process, database, log)
+    finally:
+        await process.kill()
+        await execute(server, f'DROP DATABASE "{names[0]}" WITH (FORCE)')
+
+
+async def execute(database: Database, statement: str) -> None:
+    """One statement on a connection of its own."""
+    connection = await asyncpg.connect(database.dsn)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+@pytest.fixture(scope="session")
+async def api(
+    postgres_server: Database,
+    template_database: Database,
+    log_settings: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Api]:
+    """Talks to the run's server."""
+    directory = tmp_path_factory.mktemp("served")
+    async with serving(postgres_server, template_database, log_settings, directory) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+async def guarded(
+    postgres_server: Database,
+    template_database: Database,
+    log_settings: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Api]:
+    """Talks to the run's server that asks for a token. What is counted per client needs an address of its own."""
+    directory = tmp_path_factory.mktemp("guarded")
+    async with serving(postgres_server, template_database, log_settings, directory, **GUARDED) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+async def disturbed(
+    postgres_server: Database,
+    template_database: Database,
+    log_settings: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Api]:
+    """Talks to the module's own server."""
+    directory = tmp_path_factory.mktemp("disturbed")
+    async with serving(postgres_server, template_database, log_settings, directory) as found:
+        yield found
