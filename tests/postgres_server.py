@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,6 +99,13 @@ async def template_database(postgres_server: Database, build_template: BuildTemp
 @pytest.fixture
 async def database(postgres_server: Database, template_database: Database) -> AsyncIterator[Database]:
     """A fresh clone of the template, dropped after the test with whatever is still connected to it."""
+    async with cloned(postgres_server, template_database) as clone:
+        yield clone
+
+
+@asynccontextmanager
+async def cloned(postgres_server: Database, template_database: Database) -> AsyncIterator[Database]:
+    """A clone of the template for as long as the context lasts."""
     name = f"turnlog_test_{uuid.uuid4().hex[:12]}"
     template = make_url(template_database.dsn).database
     await _execute(postgres_server, f'CREATE DATABASE "{name}" TEMPLATE "{template}"')

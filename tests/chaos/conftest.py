@@ -1,12 +1,15 @@
 """What the chaos tests run on, and the counts they print."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
-from tests.chaos.installations import Installation, postgres_is_gone
-from tests.postgres_server import Database, temporary_data_dir
+from tests.chaos.api import api
+from tests.chaos.installations import Installation, Pair, postgres_is_gone
+from tests.postgres_server import Database, cloned, temporary_data_dir
 
 Report = Callable[[str], None]
 
@@ -16,7 +19,8 @@ def report(request: pytest.FixtureRequest) -> Iterator[Report]:
     """Prints a line of counts at the end of the test, whatever is captured."""
     lines: list[str] = []
     yield lines.append
-    with request.config.pluginmanager.get_plugin("capturemanager").global_and_fixture_disabled():
+    capture = request.config.pluginmanager.get_plugin("capturemanager")
+    with nullcontext() if capture is None else capture.global_and_fixture_disabled():
         for line in lines:
             print(f"\n  {request.node.name}: {line}", flush=True)  # noqa: T201 - what the test is for
 
@@ -61,3 +65,31 @@ def installation(request: pytest.FixtureRequest) -> Installation:
     """One of the above, by the parameter's name."""
     found: Installation = request.getfixturevalue(request.param)
     return found
+
+
+@pytest.fixture(scope="module")
+async def pair(
+    request: pytest.FixtureRequest,
+    postgres_server: Database,
+    template_database: Database,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Pair]:
+    """Two whole servers on one external database, the log there or in Kafka (by the parameter); never killed."""
+    kafka: dict[str, str] = {}
+    if request.param == "kafka":
+        kafka = {"kafka_bootstrap_servers": request.getfixturevalue("kafka_bootstrap"), "partitions": "4"}
+        kafka |= {"topic": f"turnlog-test-{uuid4().hex}"}
+    async with cloned(postgres_server, template_database) as database:
+        settings = {"database_url": database.dsn, **kafka}
+        installation = Installation(request.param, settings, tmp_path_factory.mktemp("pair"))
+        try:
+            first, second = installation.process(), installation.process()
+            await first.start()
+            await second.start()
+            async with api(first.url) as one, api(second.url) as other:
+                yield Pair(installation, one, other)
+            assert await first.stop() == 0
+            assert await second.stop() == 0
+            await installation.verify()
+        finally:
+            await installation.close()

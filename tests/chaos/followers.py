@@ -1,5 +1,6 @@
 """A live stream's client that comes back with Last-Event-ID whenever its connection ends."""
 
+import contextlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -32,10 +33,8 @@ class Follower:
         """Follow until cancelled. A row that came before, or out of order, fails at once."""
         async with httpx.AsyncClient(timeout=httpx.Timeout(60, connect=5)) as client:
             while True:
-                try:
+                with contextlib.suppress(httpx.TransportError):
                     await self._connection(client)
-                except httpx.TransportError:
-                    pass
                 await anyio.sleep(RECONNECT_S)
 
     async def _connection(self, client: httpx.AsyncClient) -> None:

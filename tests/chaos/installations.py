@@ -1,13 +1,19 @@
 """What a turnlog runs on in these tests: its settings, its processes, and the check of its tables at the end."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
+from tests.chaos.api import Api
 from tests.chaos.waiting import until
 from tests.turnlog_process import TurnlogProcess
+from turnlog.domain.event_log import EventLog
+from turnlog.infra.settings import load_settings
+from turnlog.services.composition import open_database, open_log
 
 LEASE_MS = 1_000
 """How long a killed projector's partitions wait for another one; the default is 10 s."""
@@ -47,6 +53,22 @@ class Installation:
     def output(self) -> str:
         """The last lines of every process, for a failure's report."""
         return "\n".join(f"--- {p.log_file.name}\n{p.output()[-3000:]}" for p in self.processes)
+
+
+class Pair(NamedTuple):
+    """Two servers on one installation, each with a client."""
+
+    installation: Installation
+    one: Api
+    other: Api
+
+
+@asynccontextmanager
+async def log_of(installation: Installation) -> AsyncIterator[EventLog]:
+    """The installation's log in this process: for records that no route writes."""
+    settings = load_settings(installation.settings)
+    async with open_database(settings) as database, open_log(settings, database) as log:
+        yield log
 
 
 async def postgres_is_gone(data_dir: Path) -> None:

@@ -1,8 +1,8 @@
 """Clients at work while things break: writers that insist, readers that compare, followers of live streams.
 
-A writer posts turn after turn of one session and sends one that got no good answer again, with the same entry ids, until it is
-acknowledged. So what a session must hold is known exactly: all acknowledged turns in order, and behind them at most
-the one under way, which is there with both of its entries or not at all.
+A writer posts turn after turn of one session, and sends one that got no good answer again, with the same entry ids,
+until it is acknowledged. So what a session must hold is known exactly: all acknowledged turns in order, and behind them
+at most the one under way, which is there with both of its entries or not at all.
 """
 
 import random
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from tests.chaos.api import DOWN_S, PAUSE_S, Api, api, entry
 from tests.chaos.followers import Follower
@@ -133,7 +134,7 @@ class Load:
                 self.resent += 1
                 await anyio.sleep(PAUSE_S if answer.status else DOWN_S)
             session.acknowledge(answer.position)
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
         self._writing -= 1
 
     async def _read(self, client: Api, session: Written) -> None:
@@ -142,7 +143,7 @@ class Load:
             if session.position is None:
                 continue
             acknowledged = len(session.acknowledged)
-            newest = await client.page(session.key, limit=1000, Turnlog_After=session.position)
+            newest = await client.page(session.key, Turnlog_After=session.position)
             if newest.status != 200:
                 assert newest.status in (0, 500, 503), newest
                 continue

@@ -11,7 +11,7 @@ import pytest
 
 from tests.chaos.api import Answer, Api, api, entry
 from tests.chaos.conftest import Report
-from tests.chaos.form import times, timeout_s
+from tests.chaos.form import timeout_s, times
 from tests.chaos.installations import Installation, kill_with_children, postgres_below
 from tests.chaos.load import Load
 from tests.chaos.waiting import until

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from tests.chaos.conftest import Report
-from tests.chaos.form import times, timeout_s
+from tests.chaos.form import timeout_s, times
 from tests.chaos.installations import Installation, kill_with_children
 from tests.chaos.load import Load
 from tests.chaos.parameters import BOTH_LOGS
