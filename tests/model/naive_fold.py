@@ -6,15 +6,18 @@ Slow on purpose: every question is answered by looking through all rows. It shar
 from collections.abc import Sequence
 from typing import Any
 
+from tests.model.naive_lease import release, take_lease
 from tests.model.naive_records import (
     ERASABLE,
     TYPE_NUMBERS,
     LogRecord,
     entry_hash,
+    number_of,
     raw_elements,
     raw_members,
     scopes_of,
     subject_id,
+    text_of,
     usable_entry_id,
     value_of,
 )
@@ -123,7 +126,7 @@ class NaiveFold:
         deleted_at = self.session(record.subject)["last_delete"]
         if deleted_at and record.sent_after is not None and record.sent_after <= deleted_at:
             return True
-        epoch = _number(raw, "epoch")
+        epoch = number_of(raw, "epoch")
         return epoch is not None and epoch < deleted_at
 
     def _first_like(self, record: LogRecord) -> Row | None:
@@ -161,18 +164,18 @@ class NaiveFold:
     def _judge_erasable(self, record: LogRecord, raw: dict[str, str]) -> tuple[int, int]:
         kind, key, at = record.type, record.subject, record.offset
         session = self.session(key)
-        epoch, current = _number(raw, "epoch"), self.epoch(key)
+        epoch, current = number_of(raw, "epoch"), self.epoch(key)
         if epoch is not None and epoch > current:
             return 409, 0
         if epoch is not None and epoch != current and kind != "turn.appended":
             return 409, 0
-        if _number(raw, "ifPosition") not in (None, session["last"]):
+        if number_of(raw, "ifPosition") not in (None, session["last"]):
             return 409, 0
         if kind == "session.forked" and self._listed(session):
             return 409, 0
         status = 200
         if kind == "turn.started":
-            status, lease = _take_lease(session["lease"], record, raw)
+            status, lease = take_lease(session["lease"], record, raw)
             if status == 409:
                 return 409, 0
             session["lease"] = lease
@@ -188,7 +191,7 @@ class NaiveFold:
             elif epoch is not None and epoch < session["last_reset"]:
                 placement = OUTSIDE_CONTEXT
             entries = raw_elements(raw.get("entries", "[]"))
-            stored = self._store_entries(record, key, entries, placement, _text(raw, "gatewayUrl") or "")
+            stored = self._store_entries(record, key, entries, placement, text_of(raw, "gatewayUrl") or "")
             has_messages = raw.get("messages", "null") != "null"
             if has_messages:
                 self._store_messages(record, raw_elements(raw["messages"]), len(entries), placement)
@@ -197,7 +200,7 @@ class NaiveFold:
             if placement == IN_CONTEXT and raw.get("resumePoint", "null") != "null":
                 _set_resume_point(session, record, raw_members(raw["resumePoint"]))
         elif kind == "turn.released":
-            session["lease"] = _release(session["lease"], record, raw)
+            session["lease"] = release(session["lease"], record, raw)
         elif kind == "history.restored":
             self._store_messages(record, raw_elements(raw["messages"]), 0, IN_CONTEXT)
             session["context_floor"] = at * ROWS - 1
@@ -206,12 +209,12 @@ class NaiveFold:
         elif kind == "resumepoint.saved":
             _set_resume_point(session, record, raw)
         elif kind == "session.forked":
-            session["fork"] = (_text(raw, "source"), _number(raw, "at"))
+            session["fork"] = (text_of(raw, "source"), number_of(raw, "at"))
             session["last"] = at
         elif kind == "attachment.added":
-            row: Row = {"session_id": subject_id(key), "offset": at, "message_id": _text(raw, "messageId")}
-            row |= {"name": _text(raw, "name"), "mime_type": _text(raw, "mimeType"), "size": _number(raw, "size")}
-            self.attachments.append(row | {"sha256": _text(raw, "sha256")})
+            row: Row = {"session_id": subject_id(key), "offset": at, "message_id": text_of(raw, "messageId")}
+            row |= {"name": text_of(raw, "name"), "mime_type": text_of(raw, "mimeType"), "size": number_of(raw, "size")}
+            self.attachments.append(row | {"sha256": text_of(raw, "sha256")})
         return status, stored
 
     def _store_entries(self, record: LogRecord, key: str, entries: list[str], placement: int, gateway: str) -> int:
@@ -244,7 +247,7 @@ class NaiveFold:
             session |= {"last_reset": record.offset, "last": record.offset, "resume_point": None, "lease": None}
             session["context_floor"] = record.offset * ROWS + ROWS - 1
             self._ended(record, ordinal, RESET, session_id=subject_id(key))
-        notice = _text(raw, "noticeKey")
+        notice = text_of(raw, "noticeKey")
         if notice is None or raw.get("divider", "null") == "null":
             return 0
         stored = self._store_entries(record, notice, [raw["divider"]], IN_CONTEXT, "")
@@ -263,7 +266,7 @@ class NaiveFold:
             self.sessions[key] |= {"last_clear": record.offset, "last": record.offset, "visible_entries": 0}
             self.sessions[key] |= {"context_floor": floor, "cleared_floor": floor, "resume_point": None, "lease": None}
         self.clears[scope] = record.offset
-        self._ended(record, 0, CLEAR, scope=scope, cleared_at_ms=_number(raw, "clearedAt"))
+        self._ended(record, 0, CLEAR, scope=scope, cleared_at_ms=number_of(raw, "clearedAt"))
         return listed
 
     def _delete(self, record: LogRecord, raw: dict[str, str]) -> None:
@@ -279,8 +282,8 @@ class NaiveFold:
                 self._to_outbox(row["offset"], row["event_id"], row["attempt"], gone)
         self.index = [row for row in self.index if not (row["subject_id"] == gone and row["type"] in erasable)]
         # Who asked, as the event's data says, else as its envelope does.
-        actor = record.actor if _text(raw, "actor") is None else _text(raw, "actor")
-        self._ended(record, 0, DELETE, session_id=gone, actor=actor, reason=_text(raw, "reason"))
+        actor = record.actor if text_of(raw, "actor") is None else text_of(raw, "actor")
+        self._ended(record, 0, DELETE, session_id=gone, actor=actor, reason=text_of(raw, "reason"))
 
     def _ended(self, record: LogRecord, ordinal: int, kind: int, **more: Any) -> None:  # noqa: ANN401 - row fields
         row: Row = {"offset": record.offset, "ordinal": ordinal, "kind": kind, "session_id": None, "scope": None}
@@ -313,7 +316,7 @@ class NaiveFold:
             return
         conditions = [record.key_hash, record.sent_after]
         if record.type in ERASABLE:
-            conditions += [_number(raw, "epoch"), _number(raw, "ifPosition")]
+            conditions += [number_of(raw, "epoch"), number_of(raw, "ifPosition")]
         row: Row = {"event_id": record.event_id, "subject_id": subject_id(record.subject), "status": status}
         row |= {"type": TYPE_NUMBERS[record.type], "key_hash": record.key_hash, "request_hash": record.request_hash}
         row |= {"offset": first["offset"] if first else record.offset, "first": first["event_id"] if first else None}
@@ -323,53 +326,9 @@ class NaiveFold:
         self.verdicts.append(row)
 
 
-def _text(raw: dict[str, str], name: str) -> str | None:
-    value: str | None = value_of(raw.get(name, "null"))
-    return value
-
-
-def _number(raw: dict[str, str], name: str) -> int | None:
-    return None if raw.get(name, "null") == "null" else int(raw[name])
-
-
 def _set_resume_point(session: Row, record: LogRecord, raw: dict[str, str]) -> None:
-    resume_id = _text(raw, "resumeId")
+    resume_id = text_of(raw, "resumeId")
     if resume_id is None:
         session["resume_point"] = None
     else:
-        session["resume_point"] = (_text(raw, "runtime"), resume_id, record.appended_ms, record.offset)
-
-
-def _take_lease(lease: Row | None, record: LogRecord, raw: dict[str, str]) -> tuple[int, Row | None]:
-    """Status and the lease afterwards; the given one isn't changed."""
-    now, run, length = record.appended_ms, _text(raw, "runId"), _number(raw, "lease") or 0
-    while lease is not None and lease["until_ms"] <= now:
-        lease = _next(lease["waiting"], lease["until_ms"])
-    if lease is None or lease["run_id"] == run:
-        return 200, {"run_id": run, "until_ms": now + length, "waiting": lease["waiting"] if lease else []}
-    policy = _text(raw, "policy") or "reject"
-    if policy == "reject":
-        return 409, lease
-    others = [waiting for waiting in lease["waiting"] if waiting[0] != run]
-    if policy == "interrupt":
-        return 200, {"run_id": run, "until_ms": now + length, "waiting": others}
-    # A run that waits already keeps its place.
-    place = next((number for number, waiting in enumerate(lease["waiting"]) if waiting[0] == run), len(others))
-    return 202, lease | {"waiting": [*others[:place], (run, length), *others[place:]]}
-
-
-def _release(lease: Row | None, record: LogRecord, raw: dict[str, str]) -> Row | None:
-    run = _text(raw, "runId")
-    if lease is None:
-        return None
-    if lease["run_id"] == run:
-        return _next(lease["waiting"], record.appended_ms)
-    return lease | {"waiting": [waiting for waiting in lease["waiting"] if waiting[0] != run]}
-
-
-def _next(waiting: list[tuple[str, int]], since_ms: int) -> Row | None:
-    """The lease of the queue's head, running from `since_ms`."""
-    if not waiting:
-        return None
-    run, length = waiting[0]
-    return {"run_id": run, "until_ms": since_ms + length, "waiting": waiting[1:]}
+        session["resume_point"] = (text_of(raw, "runtime"), resume_id, record.appended_ms, record.offset)

@@ -144,3 +144,14 @@ def usable_entry_id(text: str) -> str | None:
     if not entry_id or "\0" in entry_id or any("\ud800" <= char <= "\udfff" for char in entry_id):
         return None
     return entry_id if len(entry_id.encode()) <= 1024 else None
+
+
+def text_of(raw: dict[str, str], name: str) -> str | None:
+    """The string under a name, None if it is absent or null."""
+    value: str | None = value_of(raw.get(name, "null"))
+    return value
+
+
+def number_of(raw: dict[str, str], name: str) -> int | None:
+    """The integer under a name, None if it is absent or null."""
+    return None if raw.get(name, "null") == "null" else int(raw[name])
