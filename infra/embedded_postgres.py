@@ -36,6 +36,8 @@ SETTINGS: Mapping[str, str] = {
     "full_page_writes": "on",
     "synchronous_commit": "on",
     "wal_compression": "off",
+    # Old WAL files are deleted instead of renamed for later use: they hold content that may have been erased.
+    "wal_recycle": "off",
     "shared_buffers": "128MB",
     "jit": "off",
     "idle_in_transaction_session_timeout": "60s",

@@ -106,8 +106,19 @@ class Settings(BaseSettings):
     erasure_tick_s: Seconds = Field(
         6 * 3600.0, description="How often an idle Kafka partition gets a record, so that its segments roll"
     )
-    erasure_rewrite_s: Seconds = Field(
-        24 * 3600.0, description="Least time between two rewrites of the tables after an erasure"
+    erasure_verify_s: Seconds = Field(
+        3600.0, description="How often the eraser looks whether Kafka's compaction has removed what it erased"
+    )
+    erasure_rewrite_s: float = Field(
+        24 * 3600.0,
+        ge=0,
+        description="Least time between two rewrites of the tables after an erasure, which lock them; 0 for none",
+    )
+    erasure_rewrite_max_bytes: int = Field(
+        1024**3, ge=0, description="Tables larger than this are not rewritten but named in a warning (docs/erasure.md)"
+    )
+    requests_kept_s: float = Field(
+        24 * 3600.0, ge=60, description="How long verdicts on requests without an idempotency key are kept"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="The least that is logged")
     log_format: Literal["auto", "json", "console"] = Field(

@@ -12,6 +12,9 @@ from uuid import UUID
 from turnlog.projections.statement import Connection, Statement
 from turnlog.projections.tables import GENERATION_PREFIX
 
+OF_THE_TABLES = f"substr(current_schema(), {len(GENERATION_PREFIX) + 1})::int"
+"""In SQL, the generation whose tables this connection finds: checkpoint and rows then belong together, flip or not."""
+
 _ADVANCE = (
     """
 UPDATE checkpoints SET

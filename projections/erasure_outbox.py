@@ -1,6 +1,7 @@
 """The `erasure_outbox` ledger: records whose values must go from the log. The eraser works it off."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -31,13 +32,32 @@ WHERE erased_at IS NULL AND published_at IS NULL ORDER BY partition, position LI
 """
 _UNVERIFIED = """
 SELECT partition, position, event_id, attempt, session_id FROM erasure_outbox
-WHERE erased_at IS NULL AND published_at < now() - $2::bigint * interval '1 ms' ORDER BY partition, position LIMIT $1
+WHERE erased_at IS NULL AND published_at IS NOT NULL AND (partition, position) > ($2::smallint, $3::bigint)
+ORDER BY partition, position LIMIT $1
 """
 _PUBLISHED = """
-UPDATE erasure_outbox SET published_at = now() WHERE partition = $1 AND position = ANY($2::bigint[])
+UPDATE erasure_outbox SET published_at = clock_timestamp() WHERE partition = $1 AND position = ANY($2::bigint[])
 """
-_ERASED = "UPDATE erasure_outbox SET erased_at = now() WHERE partition = $1 AND position = ANY($2::bigint[])"
+_ERASED = """
+UPDATE erasure_outbox SET erased_at = clock_timestamp() WHERE partition = $1 AND position = ANY($2::bigint[])
+"""
 _OPEN_PARTITIONS = "SELECT DISTINCT partition FROM erasure_outbox WHERE erased_at IS NULL ORDER BY partition"
+
+_WORK = """
+SELECT EXISTS (SELECT FROM erasure_outbox WHERE erased_at IS NULL AND published_at IS NULL) AS unpublished,
+  EXISTS (SELECT FROM erasure_outbox WHERE erased_at IS NULL AND published_at IS NOT NULL) AS unverified,
+  EXISTS (SELECT FROM erasure_outbox WHERE rewritten_at IS NULL AND published_at IS NOT NULL) AS unrewritten
+"""
+_UNREWRITTEN = "SELECT max(published_at) FROM erasure_outbox WHERE rewritten_at IS NULL"
+_REWRITTEN = """
+UPDATE erasure_outbox SET rewritten_at = clock_timestamp() WHERE rewritten_at IS NULL AND published_at <= $1
+"""
+_NOT_REWRITTEN = """
+UPDATE erasure_outbox SET rewritten_at = NULL
+WHERE rewritten_at IS NOT NULL AND (erased_at IS NULL OR erased_at >= $1 OR rewritten_at >= $1)
+"""
+_NOW = "SELECT clock_timestamp()"
+_SINCE_REWRITE = "SELECT extract(epoch FROM clock_timestamp() - max(rewritten_at))::float FROM erasure_outbox"
 
 
 class Queued(NamedTuple):
@@ -47,6 +67,14 @@ class Queued(NamedTuple):
     offset: int
     key: RecordKey
     session_id: UUID
+
+
+class Work(NamedTuple):
+    """What there is to do: records to ask the log for, to see to be gone, to rewrite Postgres' files without."""
+
+    unpublished: bool
+    unverified: bool
+    unrewritten: bool
 
 
 def insert(partition: int, rows: Sequence[OutboxRow]) -> Statement:
@@ -66,14 +94,21 @@ async def holds(connection: Connection, partition: int, offset: int, event_id: U
     return found
 
 
+async def work(connection: Connection) -> Work:
+    """Whether there is anything to do. Cheap, for it is asked every second."""
+    row = await connection.fetchrow(_WORK)
+    assert row is not None  # noqa: S101 - a SELECT without FROM has one row
+    return Work(*row)
+
+
 async def unpublished(connection: Connection, limit: int) -> list[Queued]:
     """Records whose erasure the log hasn't been asked for yet, at most `limit`, by position."""
     return [_queued(*row) for row in await connection.fetch(_UNPUBLISHED, limit)]
 
 
-async def unverified(connection: Connection, limit: int, age_ms: int) -> list[Queued]:
-    """Records the log was asked to erase at least `age_ms` ago and that haven't been seen to be gone."""
-    return [_queued(*row) for row in await connection.fetch(_UNVERIFIED, limit, age_ms)]
+async def unverified(connection: Connection, after: tuple[int, int], limit: int) -> list[Queued]:
+    """Records the log was asked to erase that haven't been seen to be gone, by position, above (partition, offset)."""
+    return [_queued(*row) for row in await connection.fetch(_UNVERIFIED, limit, *after)]
 
 
 async def mark_published(connection: Connection, partition: int, offsets: Sequence[int]) -> None:
@@ -89,6 +124,34 @@ async def mark_erased(connection: Connection, partition: int, offsets: Sequence[
 async def open_partitions(connection: Connection) -> list[int]:
     """Partitions in which something is still to be erased."""
     return [row[0] for row in await connection.fetch(_OPEN_PARTITIONS)]
+
+
+async def unrewritten(connection: Connection) -> datetime | None:
+    """When the newest record was published whose bytes may still lie in Postgres' own files; None without any."""
+    newest: datetime | None = await connection.fetchval(_UNREWRITTEN)
+    return newest
+
+
+async def mark_rewritten(connection: Connection, published: datetime) -> None:
+    """Nothing of what was published until then lies in Postgres' own files any more."""
+    await connection.execute(_REWRITTEN, published)
+
+
+async def mark_not_rewritten(connection: Connection, since: datetime) -> None:
+    """Tables were filled from the log since then: they may have held records that were erased meanwhile."""
+    await connection.execute(_NOT_REWRITTEN, since)
+
+
+async def now(connection: Connection) -> datetime:
+    """The database's clock, which all times of the ledger are by."""
+    value: datetime = await connection.fetchval(_NOW)
+    return value
+
+
+async def since_rewrite_s(connection: Connection) -> float | None:
+    """Seconds since the last rewrite, None if there was none. Reads the whole ledger."""
+    seconds: float | None = await connection.fetchval(_SINCE_REWRITE)
+    return seconds
 
 
 def _queued(partition: int, offset: int, event_id: UUID, attempt: int, session_id: UUID) -> Queued:

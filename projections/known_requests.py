@@ -6,6 +6,7 @@ from uuid import UUID
 import asyncpg
 import orjson
 
+from turnlog.projections.checkpoints import OF_THE_TABLES
 from turnlog.projections.statement import Connection
 
 _COLUMNS = (
@@ -20,7 +21,7 @@ SELECT c.next_offset, {_COLUMNS}
 FROM checkpoints AS c
 LEFT JOIN LATERAL (SELECT * FROM requests WHERE key_hash = $1 ORDER BY position LIMIT 1) AS r ON true
 LEFT JOIN fences AS f ON f.session_id = r.subject_id
-WHERE c.generation = $2 AND c.partition = $3
+WHERE c.generation = {OF_THE_TABLES} AND c.partition = $2
 """  # noqa: S608 - column names are constants of this module
 
 
@@ -47,11 +48,9 @@ async def by_event(connection: Connection, event_id: UUID) -> KnownRequest | Non
     return None if row is None else _known(row)
 
 
-async def by_key(
-    connection: Connection, key_hash: bytes, generation: int, partition: int
-) -> tuple[int, KnownRequest | None]:
+async def by_key(connection: Connection, key_hash: bytes, partition: int) -> tuple[int, KnownRequest | None]:
     """The partition's checkpoint and, in the same snapshot, the first verdict on this key hash, if it is known."""
-    row = await connection.fetchrow(_BY_KEY, key_hash, generation, partition)
+    row = await connection.fetchrow(_BY_KEY, key_hash, partition)
     if row is None:
         return 0, None
     return row["next_offset"], None if row["event_id"] is None else _known(row)

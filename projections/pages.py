@@ -11,6 +11,7 @@ import asyncpg
 
 from turnlog.domain.fold_state import Placement
 from turnlog.domain.positions import ROWS_PER_EVENT
+from turnlog.projections.checkpoints import OF_THE_TABLES
 from turnlog.projections.statement import Connection
 
 _SET_ASIDE = int(Placement.SET_ASIDE)
@@ -47,11 +48,11 @@ rows AS (
 )
 SELECT c.next_offset, rows.row_id, rows.entry
 FROM checkpoints AS c LEFT JOIN rows ON true
-WHERE c.generation = $3 AND c.partition = $4
+WHERE c.generation = {OF_THE_TABLES} AND c.partition = $3
 ORDER BY rows.row_id
 """  # noqa: S608 - a constant of this module
-_TEAM_ROWS = _MERGED.format(members="team_id = $5 AND room_id IS NOT DISTINCT FROM $6::text")
-_AGENT_ROWS = _MERGED.format(members="agent_id = $5")
+_TEAM_ROWS = _MERGED.format(members="team_id = $4 AND room_id IS NOT DISTINCT FROM $5::text")
+_AGENT_ROWS = _MERGED.format(members="agent_id = $4")
 
 
 class PageRows(NamedTuple):
@@ -99,19 +100,18 @@ async def team_rows(
     *,
     after_row: int,
     limit: int,
-    generation: int,
     partition: int,
 ) -> MergedRows:
     """Rows of a team's General sessions, or of one room, above row id `after_row`."""
-    found = await connection.fetch(_TEAM_ROWS, after_row, limit, generation, partition, team_id, room_id)
+    found = await connection.fetch(_TEAM_ROWS, after_row, limit, partition, team_id, room_id)
     return _merged(found, after_row, limit)
 
 
 async def agent_rows(
-    connection: Connection, agent_id: str, *, after_row: int, limit: int, generation: int, partition: int
+    connection: Connection, agent_id: str, *, after_row: int, limit: int, partition: int
 ) -> MergedRows:
     """Rows of an agent's own (1:1) sessions above row id `after_row`."""
-    found = await connection.fetch(_AGENT_ROWS, after_row, limit, generation, partition, agent_id)
+    found = await connection.fetch(_AGENT_ROWS, after_row, limit, partition, agent_id)
     return _merged(found, after_row, limit)
 
 

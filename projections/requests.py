@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from turnlog.domain.fold_effects import Verdict
-from turnlog.projections.statement import Statement, columns
+from turnlog.projections.statement import Connection, Statement, columns
 
 _INSERT = """
 INSERT INTO requests (
@@ -32,6 +32,12 @@ ON CONFLICT (event_id) DO UPDATE SET
 WHERE excluded.status = 410 AND requests.status <> 410
 """
 
+_PRUNE = """
+DELETE FROM requests WHERE event_id = ANY(ARRAY(
+  SELECT event_id FROM requests WHERE key_hash IS NULL AND applied_at < clock_timestamp() - $1::float * interval '1 s'
+  ORDER BY applied_at LIMIT $2))
+"""
+
 _GONE = 410
 
 
@@ -43,6 +49,15 @@ def insert(partition: int, verdicts: Sequence[Verdict]) -> Statement:
         if verdict.status == _GONE and first.status != _GONE:
             standing[verdict.event_id] = verdict
     return Statement(_INSERT, [partition, *columns(_values(verdict) for verdict in standing.values())])
+
+
+async def prune(connection: Connection, older_than_s: float, limit: int) -> int:
+    """Remove up to `limit` verdicts of that age (seconds) on events without a key: nobody can ask for them any more.
+
+    Returns how many went. A verdict on a keyed request stays for good: it answers every retry.
+    """
+    status: str = await connection.execute(_PRUNE, older_than_s, limit)
+    return int(status.rpartition(" ")[2])
 
 
 def _values(verdict: Verdict) -> tuple[object, ...]:

@@ -84,9 +84,12 @@ def _unwatched(place: str) -> None:
 
 
 @asynccontextmanager
-async def transaction(connection: Connection) -> AsyncIterator[None]:
-    """One transaction with the settings that loading and applying need; rolled back on any error or cancellation."""
-    await connection.execute(_BEGIN)
+async def transaction(connection: Connection, *, durable: bool = True) -> AsyncIterator[None]:
+    """One transaction with the settings that loading and applying need; rolled back on any error or cancellation.
+
+    One that isn't `durable` may be lost by a crash of the database until the next one that is has committed.
+    """
+    await connection.execute(_BEGIN if durable else f"{_BEGIN}SET LOCAL synchronous_commit = off;")
     try:
         yield
         await connection.execute("COMMIT")

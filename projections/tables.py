@@ -28,6 +28,11 @@ from sqlalchemy import (
 LEDGER_SCHEMA = "turnlog"
 GENERATION_PREFIX = "turnlog_g"
 
+CONTENT = "content"
+"""In a column's `info`: it holds what somebody wrote or named. The planner's statistics would keep samples of it past
+its deletion, so none are collected.
+"""
+
 _NAMES = {
     "ix": "%(table_name)s_by_%(column_0_N_name)s",
     "pk": "%(table_name)s_pkey",
@@ -63,9 +68,9 @@ sessions = Table(
     Column("total_messages", BigInteger, nullable=False),
     Column("first_activity_ms", BigInteger, nullable=False),
     Column("last_activity_ms", BigInteger, nullable=False),
-    Column("fork_source", Text),
+    Column("fork_source", Text, info={CONTENT: True}),
     Column("fork_at", BigInteger),
-    Column("lease", Text, comment="JSON: run id, until (ms), waiting"),
+    Column("lease", Text, comment="JSON: run id, until (ms), waiting", info={CONTENT: True}),
     Index("sessions_by_session_key", "session_key", unique=True),
     Index("sessions_by_team", "team_id", "room_id", postgresql_where=text("team_id IS NOT NULL")),
     Index("sessions_by_agent", "agent_id", postgresql_where=text("agent_id IS NOT NULL")),
@@ -114,8 +119,8 @@ transcript_entries = Table(
     Column("row_id", BigInteger, primary_key=True),
     Column("arrived_ms", BigInteger, nullable=False),
     Column("placement", SmallInteger, nullable=False, comment="0 in context, 1 outside context, 2 set aside"),
-    Column("gateway_url", Text, nullable=False),
-    Column("entry", Text, nullable=False, comment="The exact JSON text"),
+    Column("gateway_url", Text, nullable=False, info={CONTENT: True}),
+    Column("entry", Text, nullable=False, comment="The exact JSON text", info={CONTENT: True}),
     CheckConstraint("entry IS JSON OBJECT", name="entry_is_json"),
     Index("transcript_entries_by_entry_hash", "entry_hash", unique=True),
 )
@@ -127,7 +132,7 @@ agent_messages = Table(
     Column("row_id", BigInteger, primary_key=True, comment="Of the first message; the others follow"),
     Column("placement", SmallInteger, nullable=False),
     Column("message_count", Integer, nullable=False),
-    Column("messages", Text, nullable=False, comment="The exact JSON array"),
+    Column("messages", Text, nullable=False, comment="The exact JSON array", info={CONTENT: True}),
     CheckConstraint("messages IS JSON ARRAY", name="messages_is_json"),
 )
 
@@ -137,8 +142,8 @@ resume_points = Table(
     Column("session_id", Uuid, primary_key=True),
     Column("position", BigInteger, nullable=False),
     Column("saved_ms", BigInteger, nullable=False),
-    Column("runtime", Text, nullable=False),
-    Column("resume_id", Text, nullable=False),
+    Column("runtime", Text, nullable=False, info={CONTENT: True}),
+    Column("resume_id", Text, nullable=False, info={CONTENT: True}),
 )
 
 attachments = Table(
@@ -146,9 +151,9 @@ attachments = Table(
     projection_metadata,
     Column("session_id", Uuid, primary_key=True),
     Column("position", BigInteger, primary_key=True),
-    Column("message_id", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("mime_type", Text, nullable=False),
+    Column("message_id", Text, nullable=False, info={CONTENT: True}),
+    Column("name", Text, nullable=False, info={CONTENT: True}),
+    Column("mime_type", Text, nullable=False, info={CONTENT: True}),
     Column("size", BigInteger, nullable=False, comment="Bytes"),
     Column("sha256", LargeBinary, nullable=False),
 )
@@ -252,7 +257,10 @@ erasure_outbox = Table(
     Column("queued_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("published_at", DateTime(timezone=True)),
     Column("erased_at", DateTime(timezone=True)),
-    Index("erasure_outbox_open", "partition", "position", postgresql_where=text("erased_at IS NULL")),
+    Column("rewritten_at", DateTime(timezone=True), comment="When Postgres' own files had lost the bytes"),
+    Index("erasure_outbox_open", "published_at", "partition", "position", postgresql_where=text("erased_at IS NULL")),
+    Index("erasure_outbox_unrewritten", "published_at", postgresql_where=text("rewritten_at IS NULL")),
+    Index("erasure_outbox_by_session", "session_id"),
 )
 
 erasures = Table(
@@ -267,3 +275,10 @@ erasures = Table(
 
 PROJECTION_TABLES = tuple(projection_metadata.tables.values())
 """Every table the law of erasure and `verify` speak of."""
+
+CONTENT_COLUMNS = {
+    table.name: [column.name for column in table.columns if column.info.get(CONTENT)]
+    for table in PROJECTION_TABLES
+    if any(column.info.get(CONTENT) for column in table.columns)
+}
+"""Projection table → its columns that hold content, for the tables that have any."""

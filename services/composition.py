@@ -26,6 +26,7 @@ from turnlog.services.erasure_schedule import ErasureSchedule
 from turnlog.services.event_factory import now_ms
 from turnlog.services.projector import Projector
 from turnlog.services.reading import Reading
+from turnlog.services.request_pruning import RequestPruning
 from turnlog.services.verdicts import Verdicts
 
 
@@ -137,6 +138,7 @@ async def open_turnlog(settings: Settings, *, projecting: bool = True) -> AsyncI
             if projector is not None:
                 await tasks.start(projector.run)
                 await tasks.start(Eraser(database, log, _erasure_schedule(settings)).run)
+                await tasks.start(RequestPruning(database, kept_s=settings.requests_kept_s).run)
             yield Turnlog(
                 settings=settings,
                 database=database,
@@ -154,5 +156,10 @@ async def open_turnlog(settings: Settings, *, projecting: bool = True) -> AsyncI
 
 def _erasure_schedule(settings: Settings) -> ErasureSchedule:
     return ErasureSchedule(
-        interval_s=settings.erasure_interval_s, tick_s=settings.erasure_tick_s, rewrite_s=settings.erasure_rewrite_s
+        interval_s=settings.erasure_interval_s,
+        tick_s=settings.erasure_tick_s,
+        # The Postgres log erases at once, Kafka by compaction.
+        verify_s=0 if settings.kafka_bootstrap_servers is None else settings.erasure_verify_s,
+        rewrite_s=settings.erasure_rewrite_s,
+        rewrite_max_bytes=settings.erasure_rewrite_max_bytes,
     )

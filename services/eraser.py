@@ -1,10 +1,9 @@
-"""Works off the erasure outbox: asks the log to erase, keeps idle partitions moving, verifies, writes receipts.
+"""Works off the erasure outbox: asks the log to erase, verifies, keeps idle partitions moving, rewrites tables.
 
-Everything here may run twice or in several processes at once: tombstones, nulling and receipts are idempotent. Until
-something is seen to be gone it stays open (architecture, "Erasure": 48 h at most).
+One process at a time, by an advisory lock; a killed one's work is found again in the outbox. Every step may run twice.
+Until something is seen to be gone it stays open (architecture, "Erasure": 48 h at most).
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
@@ -12,20 +11,27 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
-from turnlog.domain.errors import Unavailable
-from turnlog.domain.event_data import ErasureCompleted, Tick
+from turnlog.domain.errors import RETRIABLE, TurnlogError
+from turnlog.domain.event_data import Tick
 from turnlog.domain.event_log import EventLog
 from turnlog.domain.events import EventType
 from turnlog.infra.postgres import Database
-from turnlog.projections import erasure_outbox, erasures, storage
-from turnlog.projections.erasure_outbox import Queued
-from turnlog.projections.erasures import Finished
-from turnlog.services.event_factory import new_event
+from turnlog.projections import erasure_outbox, generations, previous_generation
+from turnlog.projections.advisory_locks import Lock
+from turnlog.projections.erasure_outbox import Queued, Work
+from turnlog.projections.statement import Connection
+from turnlog.services.erasure_receipts import ErasureReceipts
 from turnlog.services.erasure_schedule import ErasureSchedule
+from turnlog.services.event_factory import new_event
+from turnlog.services.failpoints import failpoint
+from turnlog.services.locked import locked
+from turnlog.services.table_rewrite import TableRewrite
 
 BATCH = 500
 RETRY_S = 2.0
-FIRST_RECORD_WAIT_MS = 5_000
+LOOK_ROUND_S = 60.0
+"""How often leftovers of other processes are looked for: generations of killed rebuilds, receipts not written."""
+NEVER = -float("inf")
 
 _log = structlog.get_logger(__name__)
 
@@ -37,9 +43,11 @@ class Eraser:
         self._database = database
         self._log = log
         self._schedule = schedule
+        self._receipts = ErasureReceipts(log, rewritten=schedule.rewrite_s > 0)
+        self._rewrite = TableRewrite(schedule)
         self._ticked: dict[int, float] = {}
-        self._rewrite_due = False
-        self._rewritten = -float("inf")
+        self._verified = NEVER
+        self._looked_round = NEVER
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Work the outbox off until cancelled; a lost database or log is waited for."""
@@ -47,85 +55,97 @@ class Eraser:
         while True:
             try:
                 await self.work_once()
-            except Unavailable as error:
+            except TurnlogError as error:
+                if error.category not in RETRIABLE:
+                    raise
                 _log.warning("erasure_delayed", reason=str(error))
                 await anyio.sleep(RETRY_S)
             await anyio.sleep(self._schedule.interval_s)
 
-    async def work_once(self) -> None:
-        """One round: publish, tick, verify, receipts, rewrite."""
-        while await self._publish():
-            pass
-        await self._tick()
-        await self._verify()
-        await self._write_receipts()
-        await self._rewrite()
-
-    async def _publish(self) -> bool:
+    async def work_once(self) -> bool:
+        """One round of whatever is due. False if another process was at it, or a verify holds erasing off."""
         async with self._database.connection() as connection:
-            queued = await erasure_outbox.unpublished(connection, BATCH)
+            work = await erasure_outbox.work(connection)
+        if not self._due(work):
+            return True
+        async with locked(self._database, Lock.ERASING) as connection:
+            if connection is None:
+                return False
+            await self._round(connection)
+        return True
+
+    def _due(self, work: Work) -> bool:
+        now = anyio.current_time()
+        return (
+            work.unpublished
+            or (work.unverified and now >= self._verified + self._schedule.verify_s)
+            or (work.unrewritten and self._rewrite.due())
+            or now >= self._looked_round + LOOK_ROUND_S
+        )
+
+    async def _round(self, connection: Connection) -> None:
+        while await self._publish(connection):
+            pass
+        changed = await self._verify(connection)
+        await self._tick(connection)
+        changed |= await self._rewrite.run(connection)
+        look_round = anyio.current_time() >= self._looked_round + LOOK_ROUND_S
+        if look_round:
+            await self._drop_abandoned_generations(connection)
+        if changed or look_round:
+            await self._receipts.write(connection)
+        if look_round:
+            self._looked_round = anyio.current_time()
+
+    async def _publish(self, connection: Connection) -> bool:
+        queued = await erasure_outbox.unpublished(connection, BATCH)
+        previous = await generations.previous_generation(connection)
         for partition, rows in _by_partition(queued):
+            if previous is not None:
+                await previous_generation.forget(connection, previous, list({row.session_id for row in rows}))
+            failpoint("before-erase")
             await self._log.erase(partition, [(row.offset, row.key) for row in rows])
-            async with self._database.connection() as connection:
-                await erasure_outbox.mark_published(connection, partition, [row.offset for row in rows])
+            failpoint("after-erase")
+            await erasure_outbox.mark_published(connection, partition, [row.offset for row in rows])
         return len(queued) == BATCH
 
-    async def _tick(self) -> None:
+    async def _verify(self, connection: Connection) -> bool:
+        if anyio.current_time() < self._verified + self._schedule.verify_s:
+            return False
+        self._verified = anyio.current_time()
+        after = (-1, -1)
+        changed = False
+        while queued := await erasure_outbox.unverified(connection, after, BATCH):
+            for partition, rows in _by_partition(queued):
+                left = set(await self._log.unerased(partition, [(row.offset, row.key) for row in rows]))
+                gone = [row.offset for row in rows if row.key not in left]
+                failpoint("before-verified")
+                await erasure_outbox.mark_erased(connection, partition, gone)
+                changed |= bool(gone)
+            after = (queued[-1].partition, queued[-1].offset)
+        return changed
+
+    async def _tick(self, connection: Connection) -> None:
         """A segment is compacted only once it is closed, and an idle one closes only on an append."""
-        async with self._database.connection() as connection:
-            partitions = await erasure_outbox.open_partitions(connection)
+        partitions = await erasure_outbox.open_partitions(connection)
         now = anyio.current_time()
         for partition in partitions:
-            if now - self._ticked.get(partition, -float("inf")) < self._schedule.tick_s:
-                continue
-            await self._log.append_to(partition, new_event(EventType.TICK, "tick", "tick", Tick()))
-            self._ticked[partition] = now
+            if now - self._ticked.get(partition, NEVER) >= self._schedule.tick_s:
+                await self._log.append_to(partition, new_event(EventType.TICK, "tick", "tick", Tick()))
+                self._ticked[partition] = now
         for partition in set(self._ticked) - set(partitions):
             del self._ticked[partition]
 
-    async def _verify(self) -> None:
-        async with self._database.connection() as connection:
-            queued = await erasure_outbox.unverified(connection, BATCH, self._schedule.verify_after_ms)
-        for partition, rows in _by_partition(queued):
-            left = set(await self._log.unerased(partition, [(row.offset, row.key) for row in rows]))
-            gone = [row.offset for row in rows if row.key not in left]
-            if gone:
-                async with self._database.connection() as connection:
-                    await erasure_outbox.mark_erased(connection, partition, gone)
-                self._rewrite_due = True
-
-    async def _write_receipts(self) -> None:
-        async with self._database.connection() as connection:
-            finished = await erasures.without_receipt(connection, BATCH)
-        for erasure in finished:
-            await self._write_receipt(erasure)
-
-    async def _write_receipt(self, erasure: Finished) -> None:
-        batch = await self._log.read(
-            erasure.partition, erasure.last_delete, limit=1, wait_ms=FIRST_RECORD_WAIT_MS
-        )
-        if not batch.records or batch.records[0].event is None:
-            raise Unavailable(f"the delete at {erasure.partition}-{erasure.last_delete} can't be read back")
-        session_key = batch.records[0].event.subject
-        data = ErasureCompleted(
-            session_hash=hashlib.sha256(session_key.encode()).hexdigest(),
-            counts={"log": erasure.records},
-            positions=[str(batch.records[0].position)],
-        )
-        receipt = new_event(EventType.ERASURE_COMPLETED, batch.records[0].event.stream, f"erasure:{data.session_hash}", data)
-        await self._log.append(receipt)
-        async with self._database.connection() as connection:
-            await erasures.record(connection, erasure)
-
-    async def _rewrite(self) -> None:
-        """Dead row versions keep their bytes until their table is rewritten."""
-        now = anyio.current_time()
-        if not self._rewrite_due or now - self._rewritten < self._schedule.rewrite_s:
+    async def _drop_abandoned_generations(self, connection: Connection) -> None:
+        """What a killed verify or rebuild left holds content that nobody else would erase."""
+        if not await generations.abandoned_generations(connection):
             return
-        async with self._database.connection() as connection:
-            await storage.rewrite(connection, lock_timeout_ms=self._schedule.lock_timeout_ms)
-        self._rewritten = now
-        self._rewrite_due = False
+        async with locked(self._database, Lock.MAINTENANCE) as alone:
+            if alone is None:
+                return
+            for generation in await generations.abandoned_generations(alone):
+                await generations.drop_generation(self._database.engine, generation)
+                _log.info("abandoned_generation_dropped", generation=generation)
 
 
 def _by_partition(queued: Iterable[Queued]) -> Iterator[tuple[int, list[Queued]]]:

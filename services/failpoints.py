@@ -19,7 +19,21 @@ NAMES: Final = (
     "after-commit",
     "before-notify",
 )
-"""Every failpoint, in the order in which a batch passes them."""
+"""The projector's failpoints, in the order in which a batch passes them."""
+
+ERASER_NAMES: Final = (
+    "before-erase",
+    "after-erase",
+    "before-verified",
+    "before-rewrite",
+    "before-rewritten",
+    "before-receipt",
+    "after-receipt",
+)
+"""The eraser's, in the order in which an erasure passes them."""
+
+REBUILD_NAMES: Final = ("after-refold", "before-flip", "after-flip")
+"""Those of a rebuild; the first is passed after every batch."""
 
 
 def _nothing(name: str) -> None:
@@ -28,8 +42,9 @@ def _nothing(name: str) -> None:
 
 def _armed(setting: str) -> Callable[[str], None]:
     wanted, _, nth = setting.partition(":")
-    if wanted not in NAMES or not nth.isdecimal():
-        raise ValueError(f"{VARIABLE} must be <name>:<nth>, the name one of {', '.join(NAMES)}")
+    known = NAMES + ERASER_NAMES + REBUILD_NAMES
+    if wanted not in known or not nth.isdecimal():
+        raise ValueError(f"{VARIABLE} must be <name>:<nth>, the name one of {', '.join(known)}")
     left = int(nth)
 
     def reached(name: str) -> None:

@@ -85,7 +85,6 @@ class Reading:
     async def stream_page(self, selection: StreamSelection, *, after_row: int, limit: int) -> MergedRows:
         """Rows of a live stream above row id `after_row`. Doesn't wait: a stream shows what is applied."""
         partition = selection.partition(self._applied.partitions)
-        generation = self._database.generation
         async with self._database.connection() as connection:
             if selection.team_id is None:
                 return await pages.agent_rows(
@@ -93,7 +92,6 @@ class Reading:
                     selection.agent_id or "",
                     after_row=after_row,
                     limit=limit,
-                    generation=generation,
                     partition=partition,
                 )
             return await pages.team_rows(
@@ -102,7 +100,6 @@ class Reading:
                 selection.room_id,
                 after_row=after_row,
                 limit=limit,
-                generation=generation,
                 partition=partition,
             )
 

@@ -3,20 +3,23 @@
 The ledgers are left alone: they are carried over (fold.md, "The law").
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from turnlog.domain.errors import Unavailable
+from turnlog.domain.errors import Bug, Unavailable, Unfoldable
 from turnlog.domain.event_log import EventLog
-from turnlog.domain.fold import fold
-from turnlog.domain.fold_decode import decode
+from turnlog.domain.events import Record
 from turnlog.domain.fold_touched import touched
 from turnlog.infra.postgres import Database
 from turnlog.projections import state_store
+from turnlog.services.failpoints import failpoint
+from turnlog.services.folding import cannot_be_folded, decoded, folded
 from turnlog.services.progress import Progress
 
-BATCH_RECORDS = 500
+BATCH_RECORDS = 2_000
 READ_WAIT_MS = 5_000
+LOOKS = 3
+"""How often the log may give nothing back before it counts as out of reach."""
 
 
 class Refold:
@@ -34,26 +37,51 @@ class Refold:
         """Offsets passed so far, over all partitions."""
         return sum(self.next_offsets)
 
-    async def run_to(self, ends: Sequence[int], show: Progress) -> None:
+    def behind(self, ends: Mapping[int, int]) -> int:
+        """How many offsets are missing to these ends (partition → offset)."""
+        return sum(max(0, end - self.next_offsets[partition]) for partition, end in ends.items())
+
+    async def run_to(self, ends: Mapping[int, int], show: Progress) -> None:
         """Fold every partition up to, not including, its end offset. Raises Unfoldable, Unavailable."""
-        for partition, end in enumerate(ends):
+        for partition, end in ends.items():
+            looks = 0
             while self.next_offsets[partition] < end:
+                before = self.next_offsets[partition]
                 await self._step(partition, end)
+                looks = 0 if self.next_offsets[partition] > before else looks + 1
+                if looks == LOOKS:
+                    raise Unavailable(f"the log gives nothing back from partition {partition} at offset {before}")
                 show(self.done)
 
     async def _step(self, partition: int, end: int) -> None:
         start = self.next_offsets[partition]
         batch = await self._log.read(partition, start, limit=min(BATCH_RECORDS, end - start), wait_ms=READ_WAIT_MS)
-        if batch.next_offset == start:
-            raise Unavailable(f"the log gives nothing back from partition {partition} at offset {start}")
         records = [record for record in batch.records if record.position.offset < end]
-        decoded = [ready for record in records if (ready := decode(record)) is not None]
-        wanted = touched(decoded)
-        async with self._database.connection(generation=self._generation) as connection:
-            async with state_store.transaction(connection):
-                loaded = await state_store.load(connection, partition, wanted)
-                await state_store.apply(connection, partition, fold(loaded, decoded), ledgers=False)
+        if records:
+            await self._fold(partition, records)
         for record in records:
             if record.event is not None:
                 self.last_applied[partition] = (record.position.offset, record.key.event_id)
         self.next_offsets[partition] = min(batch.next_offset, end)
+        failpoint("after-refold")
+
+    async def _fold(self, partition: int, records: Sequence[Record]) -> None:
+        try:
+            await self._fold_together(partition, records)
+        except Bug:
+            for record in records:
+                try:
+                    await self._fold_together(partition, [record])
+                except Bug as error:
+                    raise Unfoldable(cannot_be_folded(record, error)) from error
+            raise
+
+    async def _fold_together(self, partition: int, records: Sequence[Record]) -> None:
+        ready = await decoded(records)
+        # Not durable: whatever makes these tables live commits for good, and with it everything before it.
+        async with (
+            self._database.connection(generation=self._generation) as connection,
+            state_store.transaction(connection, durable=False),
+        ):
+            loaded = await state_store.load(connection, partition, touched(ready))
+            await state_store.apply(connection, partition, folded(loaded, ready), ledgers=False)

@@ -61,9 +61,7 @@ class Verdicts:
             hashed = key_hash(event_type, stream, subject, origin.idempotency_key)
             partition = partition_of(stream, self._log.partitions)
             async with self._database.connection() as connection:
-                sent_after, known = await known_requests.by_key(
-                    connection, hashed, self._database.generation, partition
-                )
+                sent_after, known = await known_requests.by_key(connection, hashed, partition)
             if known is not None:
                 return _repeat(known, origin)
         event = new_event(event_type, stream, subject, data, origin, sent_after=sent_after)

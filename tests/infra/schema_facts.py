@@ -6,7 +6,7 @@ import asyncpg
 
 _COLUMNS = """
 SELECT c.relname, a.attnum::int, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity,
-  pg_get_expr(d.adbin, d.adrelid), co.collname, col_description(c.oid, a.attnum)
+  pg_get_expr(d.adbin, d.adrelid), co.collname, a.attstattarget, col_description(c.oid, a.attnum)
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
 LEFT JOIN pg_collation co ON co.oid = a.attcollation

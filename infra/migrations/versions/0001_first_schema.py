@@ -8,12 +8,25 @@ down_revision = None
 
 GENERATION = "turnlog_g1"
 
+# The planner's statistics would keep samples of the content past its erasure.
+_WITHOUT_STATISTICS = {
+    f"{GENERATION}.sessions": ("fork_source", "lease"),
+    f"{GENERATION}.transcript_entries": ("gateway_url", "entry"),
+    f"{GENERATION}.agent_messages": ("messages",),
+    f"{GENERATION}.resume_points": ("runtime", "resume_id"),
+    f"{GENERATION}.attachments": ("message_id", "name", "mime_type"),
+    "turnlog.event_log": ("value", "actor", "traceparent"),
+}
+
 
 def upgrade() -> None:
     """Create everything; a first generation is live and the event log is empty. The schema `turnlog` is there."""
     op.execute(f"CREATE SCHEMA {GENERATION}")
     _create_ledgers()
     _create_projections()
+    for table, columns in _WITHOUT_STATISTICS.items():
+        for column in columns:
+            op.execute(f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0")
     op.execute("INSERT INTO turnlog.generations (live) VALUES (1)")
     op.execute("INSERT INTO turnlog.event_log_head DEFAULT VALUES")
 
@@ -46,17 +59,32 @@ def _create_ledgers() -> None:
         sa.Column("queued_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.Column("published_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("erased_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column(
+            "rewritten_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When Postgres' own files had lost the bytes",
+        ),
         sa.PrimaryKeyConstraint("partition", "position", name=op.f("erasure_outbox_pkey")),
         schema="turnlog",
     )
     op.create_index(
         "erasure_outbox_open",
         "erasure_outbox",
-        ["partition", "position"],
+        ["published_at", "partition", "position"],
         unique=False,
         schema="turnlog",
         postgresql_where=sa.text("erased_at IS NULL"),
     )
+    op.create_index(
+        "erasure_outbox_unrewritten",
+        "erasure_outbox",
+        ["published_at"],
+        unique=False,
+        schema="turnlog",
+        postgresql_where=sa.text("rewritten_at IS NULL"),
+    )
+    op.create_index("erasure_outbox_by_session", "erasure_outbox", ["session_id"], unique=False, schema="turnlog")
     op.create_table(
         "erasures",
         sa.Column("session_id", sa.Uuid(), nullable=False),

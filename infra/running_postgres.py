@@ -1,0 +1,19 @@
+"""The address of an embedded PostgreSQL that another process runs, for commands that may work beside it."""
+
+from pathlib import Path
+from urllib.parse import quote
+
+DATABASE = "turnlog"
+
+
+def running_url(data_dir: Path) -> str | None:
+    """`postgresql://…` of the server on this data directory as its own postmaster.pid gives it, None without one.
+
+    Blocks for a small read: call it in a worker thread.
+    """
+    try:
+        lines = (data_dir / "postgres" / "data" / "postmaster.pid").read_text(errors="replace").splitlines()
+        port, socket = lines[3].strip(), lines[4].strip()
+    except (OSError, IndexError):
+        return None
+    return f"postgresql://turnlog@/{DATABASE}?host={quote(socket, safe='/')}&port={port}"
