@@ -1,9 +1,9 @@
 """Making and closing Kafka clients: every wait bounded, every failure an error of the tree that names the broker."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -84,12 +84,25 @@ async def bounded(bootstrap: str, call: Awaitable[T], seconds: float | None = No
         return await call
 
 
+async def _started(bootstrap: str, start: Coroutine[Any, Any, None]) -> None:
+    """Start a client. One that is cancelled in the middle of its first connection would leave that open."""
+    starting = asyncio.ensure_future(start)
+    try:
+        await bounded(bootstrap, asyncio.shield(starting))
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([starting], timeout=CLOSE_S)
+        if not starting.cancel() and not starting.cancelled():
+            starting.exception()  # seen
+        raise
+
+
 @asynccontextmanager
 async def open_admin(bootstrap: str) -> AsyncIterator[AIOKafkaAdminClient]:
     """An admin client. Raises Unavailable if no broker answers at `bootstrap`."""
     admin = AIOKafkaAdminClient(bootstrap_servers=_checked(bootstrap), request_timeout_ms=REQUEST_TIMEOUT_MS)
     try:
-        await bounded(bootstrap, admin.start())
+        await _started(bootstrap, admin.start())
         yield admin
     finally:
         with anyio.move_on_after(CLOSE_S, shield=True):
@@ -108,7 +121,7 @@ async def open_producer(bootstrap: str) -> AIOKafkaProducer:
         request_timeout_ms=REQUEST_TIMEOUT_MS,
     )
     try:
-        await bounded(bootstrap, producer.start())
+        await _started(bootstrap, producer.start())
     except BaseException:
         await abandon_producer(producer)
         raise
@@ -158,7 +171,7 @@ async def open_consumer(bootstrap: str, fetch_bytes: int = FETCH_BYTES) -> AIOKa
         request_timeout_ms=REQUEST_TIMEOUT_MS,
     )
     try:
-        await bounded(bootstrap, consumer.start())
+        await _started(bootstrap, consumer.start())
     except BaseException:
         await close_consumer(consumer)
         raise
