@@ -16,7 +16,7 @@ ERASER_WAIT_S = 900.0
 
 
 @asynccontextmanager
-async def locked(database: Database, lock: Lock) -> AsyncIterator[Connection | None]:
+async def locked(database: Database, lock: Lock) -> AsyncIterator["Connection | None"]:
     """The patient connection that holds the lock, or None if somebody else has it."""
     async with database.patient_connection() as connection:
         yield connection if await try_lock(connection, lock) else None
