@@ -1,4 +1,4 @@
-"""How many logs the model tests try: `TURNLOG_TEST_EXAMPLES=20000 pytest tests/model --timeout=0` is a chaos run.
+"""How many logs the model tests try: `TURNLOG_TEST_EXAMPLES=20000 pytest tests/model` is a long chaos run.
 
 Without it the run is short and always the same; with it every run draws new logs.
 """
@@ -6,6 +6,10 @@ Without it the run is short and always the same; with it every run draws new log
 import os
 
 from hypothesis import HealthCheck, settings
+
+
+TIMEOUT_S = 0 if os.environ.get("TURNLOG_TEST_EXAMPLES") else 600
+"""Of one test, in seconds: generous on a busy machine, none for a chaos run."""
 
 
 def examples(usual: int) -> settings:

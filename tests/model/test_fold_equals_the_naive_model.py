@@ -1,5 +1,6 @@
 """The fold and the naive model, written apart from each other from the same rules, end in the same tables."""
 
+import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
@@ -15,9 +16,11 @@ from tests.model.comparison import (
     real_verdicts,
 )
 from tests.model.generator import HostileLog, hostile_logs
-from tests.model.hypothesis_profile import examples
+from tests.model.hypothesis_profile import TIMEOUT_S, examples
 from tests.model.naive_fold import NaiveFold
 from tests.model.naive_records import LogRecord
+
+pytestmark = pytest.mark.timeout(TIMEOUT_S)
 
 
 def split(log: HostileLog, cuts: list[int]) -> list[tuple[LogRecord, ...]]:

@@ -3,16 +3,18 @@
 from collections import Counter
 from random import Random
 
+import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tests.model.cases import CASES, cases_in
 from tests.model.comparison import erased, fold_really, naive_dump, real_dump, real_outbox
 from tests.model.generator import HostileLog, hostile_logs
-from tests.model.hypothesis_profile import examples
+from tests.model.hypothesis_profile import TIMEOUT_S, examples
 from tests.model.naive_fold import NaiveFold
 
 AT_LEAST = 100
+pytestmark = pytest.mark.timeout(TIMEOUT_S)
 
 
 def test_the_tables_do_not_depend_on_any_subset_of_the_erased_records() -> None:
