@@ -7,7 +7,6 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-
 TIMEOUT_S = 0 if os.environ.get("TURNLOG_TEST_EXAMPLES") else 600
 """Of one test, in seconds: generous on a busy machine, none for a chaos run."""
 
