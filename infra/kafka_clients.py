@@ -20,7 +20,6 @@ from turnlog.domain.events import MAX_RECORD_BYTES
 
 REQUEST_TIMEOUT_MS = 10_000
 START_S = 15.0
-FLUSH_S = 3.0
 CLOSE_S = 1.0
 LONG_POLL_MS = 250
 """How long the broker holds a fetch open. New records end it at once; a seek waits for it (measured)."""
@@ -128,7 +127,7 @@ async def open_producer(bootstrap: str) -> AIOKafkaProducer:
     return producer
 
 
-async def close_producer(producer: AIOKafkaProducer, flush_s: float = FLUSH_S) -> None:
+async def close_producer(producer: AIOKafkaProducer, flush_s: float) -> None:
     """Deliver what is pending, for at most `flush_s` seconds, then close. What is still pending then is unknown."""
     with anyio.move_on_after(flush_s, shield=True) as scope:
         await producer.flush()

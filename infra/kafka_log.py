@@ -21,7 +21,6 @@ from turnlog.domain.positions import Position
 from turnlog.infra.cloud_events import decode_record, source_of
 from turnlog.infra.kafka_appender import Budget, PartitionAppender, PartitionEnd
 from turnlog.infra.kafka_clients import (
-    FLUSH_S,
     KafkaSettings,
     bootstrap_of,
     bounded,
@@ -41,9 +40,14 @@ ENDS_S = 1.0
 """How often all ends are asked for: bounds how old a `sentafter` can be (kafka_appender.py)."""
 TOPIC_CHECK_S = 30.0
 OFFSETS_S = 5.0
+DRAIN_S = 3.0
+"""How long a closing log waits for answers to what is on its way."""
 ERASE_AT_ONCE = 500
 LOOK_BACK_BYTES = 64 * 1024
 LOOK_BACK_RECORDS = 500
+LOOK_BACK_MS = 5_000
+KEEP_READERS_S = 60.0
+"""How long a reader waits for whoever goes on from where it is."""
 
 _log = structlog.get_logger(__name__)
 
@@ -69,7 +73,6 @@ class KafkaLog:
         self._timeout_s = settings.append_timeout_ms / 1000
         self._offsets = offsets
         self._readers = Readers(self._topic, lambda: open_consumer(self._bootstrap))
-        self._lookers_back = Readers(self._topic, lambda: open_consumer(self._bootstrap, LOOK_BACK_BYTES))
         self._ends = [PartitionEnd(end) for end in ends]
         self._refused: Misconfigured | None = None
         self._broken: Misconfigured | None = None
@@ -142,15 +145,20 @@ class KafkaLog:
         left = sorted((offset, key) for offset, key in records if offset < end)
         found: list[RecordKey] = []
         at = 0
-        while left:
-            at = max(at, left[0][0])
-            batch = await self._read(self._lookers_back, partition, at, LOOK_BACK_RECORDS, 1_000)
-            if batch.next_offset == at:
-                raise Unavailable(f"Kafka at {self._bootstrap} gives nothing back from {partition}-{at}")
-            holding = {record.position.offset for record in batch.records if record.event or record.undecodable}
-            at = batch.next_offset
-            found += [key for offset, key in left if offset < at and offset in holding]
-            left = [item for item in left if item[0] >= at]
+        # Small fetches: what is looked for may lie far apart.
+        readers = Readers(self._topic, lambda: open_consumer(self._bootstrap, LOOK_BACK_BYTES))
+        try:
+            while left:
+                at = max(at, left[0][0])
+                batch = await self._read(readers, partition, at, LOOK_BACK_RECORDS, LOOK_BACK_MS)
+                if batch.next_offset == at:
+                    raise Unavailable(f"Kafka at {self._bootstrap} gives nothing back from {partition}-{at}")
+                holding = {record.position.offset for record in batch.records if record.event or record.undecodable}
+                at = batch.next_offset
+                found += [key for offset, key in left if offset < at and offset in holding]
+                left = [item for item in left if item[0] >= at]
+        finally:
+            await readers.close()
         return found
 
     async def run(self) -> None:
@@ -165,17 +173,15 @@ class KafkaLog:
         # Clients of a topic that is gone ask for it without a pause.
         await self._producers.close()
         await self._readers.close()
-        await self._lookers_back.close()
 
     async def close(self) -> None:
         """Take nothing more, and give what is on its way a little time."""
         self._closed = True
         if self._broken is None:
-            with anyio.move_on_after(FLUSH_S, shield=True):
+            with anyio.move_on_after(DRAIN_S, shield=True):
                 for appender in self._appenders:
                     await appender.drained()
         await self._readers.close()
-        await self._lookers_back.close()
 
     async def _read(self, readers: Readers, partition: int, next_offset: int, limit: int, wait_ms: int) -> Batch:
         self._check_not_broken()
@@ -216,6 +222,7 @@ class KafkaLog:
         """Keep the ends of all partitions no older than about a second."""
         while True:
             await anyio.sleep(ENDS_S)
+            await self._readers.close_unused(KEEP_READERS_S)
             wanted = [TopicPartition(self._topic, partition) for partition in range(self.partitions)]
             before = [end.seen for end in self._ends]
             try:

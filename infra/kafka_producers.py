@@ -18,6 +18,7 @@ from turnlog.infra.kafka_clients import abandon_producer, close_producer, open_p
 
 GRACE_S = 1.0
 """How long a replaced producer may go on delivering what it holds for other partitions."""
+LAST_FLUSH_S = 0.2
 FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 2.0
 
@@ -62,8 +63,8 @@ class Producers:
             self._usable.set()
 
     async def close(self) -> None:
-        """Deliver what is pending within a bound, then end."""
-        await close_producer(self._current.client)
+        """End. Whoever appends has waited for the answers; what has none by now gets none."""
+        await close_producer(self._current.client, LAST_FLUSH_S)
         _set_gone(self._current)
 
     async def _open(self) -> AIOKafkaProducer:

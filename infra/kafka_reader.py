@@ -35,6 +35,7 @@ class PartitionReader:
         self._tp = TopicPartition(topic, partition)
         self._seen_empty: tuple[int, int] | None = None
         self._moved_ms = now_ms()
+        self.unused_since = 0.0
         consumer.assign([self._tp])
         consumer.seek(self._tp, position)
 
@@ -126,6 +127,13 @@ class Readers:
             while readers:
                 await readers.pop().close()
 
+    async def close_unused(self, seconds: float) -> None:
+        """Close readers that nobody used for this long."""
+        before = anyio.current_time() - seconds
+        for readers in self._idle.values():
+            while readers and readers[0].unused_since < before:
+                await readers.pop(0).close()
+
     async def _take(self, partition: int, position: int) -> PartitionReader:
         idle = self._idle.setdefault(partition, [])
         for reader in idle:
@@ -142,6 +150,7 @@ class Readers:
         if self._closed:
             await reader.close()
             return
+        reader.unused_since = anyio.current_time()
         idle = self._idle.setdefault(partition, [])
         idle.append(reader)
         if len(idle) > IDLE_READERS:

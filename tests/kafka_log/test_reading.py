@@ -18,8 +18,8 @@ from turnlog.infra.cloud_events import encode_headers, encode_key, source_of
 from turnlog.infra.kafka_log import KafkaLog
 
 LONE_EVENTS = 100
-SEEN_WITHIN_MS = 25.0
-"""Median, on a busy machine; measured on an idle one: 2 ms."""
+SEEN_WITHIN_MS = 100.0
+"""Median. Measured: 2.7 ms on an idle machine, 10 ms where many tests run at once."""
 
 
 async def test_the_record_on_the_wire_is_the_one_of_the_event_contract(
@@ -132,6 +132,10 @@ async def test_readers_are_kept_for_whoever_goes_on_and_the_rest_is_closed(log: 
 
             tasks.start_soon(read)
     assert len(log._readers._idle[partition]) == 2
+    await log._readers.close_unused(60)
+    assert len(log._readers._idle[partition]) == 2
+    await log._readers.close_unused(0)
+    assert log._readers._idle[partition] == []
 
 
 async def test_a_cancelled_read_loses_nothing(log: KafkaLog) -> None:
