@@ -37,13 +37,13 @@ class Api(PlainClient):
         body = b'{"sessionKey":%s,"entries":[%s]}' % (json.dumps(key).encode(), b",".join(texts))
         return await self.post(PATH, body, **headers)
 
-    async def page(self, key: str, headers: dict[str, str] | None = None, **query: str | int) -> Answer:
-        """GET a page."""
-        return await self.ask("GET", target(PATH, sessionKey=key, **query), given=headers)
+    async def page(self, key: str, given: dict[str, str] | None = None, /, **query: str | int) -> Answer:
+        """GET a page; `given` are headers."""
+        return await self.ask("GET", target(PATH, sessionKey=key, **query), given=given)
 
     async def entries(self, key: str, **query: str | int) -> list[Entry]:
         """The entries of a page that has to come."""
-        answer = await self.page(key, **query)
+        answer = await self.page(key, None, **query)
         assert answer.status == 200, answer
         found: list[Entry] = answer.json()["entries"]
         return found
@@ -56,7 +56,7 @@ class Api(PlainClient):
         """Every page of a session, the newest first."""
         before: dict[str, int] = {}
         while True:
-            page = (await self.page(key, limit=limit, **before)).json()
+            page = (await self.page(key, None, limit=limit, **before)).json()
             yield page["entries"]
             if page["nextBefore"] is None:
                 assert page["hasMore"] is False

@@ -17,6 +17,7 @@ from sqlalchemy.engine import make_url
 from tests.api import Api, fresh
 from tests.postgres_server import Database
 from tests.turnlog_process import TurnlogProcess
+from turnlog.projections.tables import LEDGER_SCHEMA, generation_schema
 
 TOKEN = "tok-en_1.~"
 GUARDED = {"access_token": TOKEN, "rate_limit": "3000", "keepalive_s": "1", "read_wait_ms": "2000"}
@@ -53,9 +54,15 @@ async def serving(
 
 async def execute(database: Database, statement: str) -> None:
     """One statement on a connection of its own."""
-    connection = await asyncpg.connect(database.dsn)
+    await fetch(database, statement)
+
+
+async def fetch(database: Database, statement: str, *arguments: object) -> list[asyncpg.Record]:
+    """A statement's rows, by a connection of its own that finds the tables of the first generation by their names."""
+    path = f"{generation_schema(1)}, {LEDGER_SCHEMA}"
+    connection = await asyncpg.connect(database.dsn, server_settings={"search_path": path})
     try:
-        await connection.execute(statement)
+        return await connection.fetch(statement, *arguments)
     finally:
         await connection.close()
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 import anyio
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import iter_route_contexts
 from fastapi.telemetry import TelemetryConfig
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 import turnlog
 from turnlog.domain.errors import TurnlogError
@@ -91,10 +93,19 @@ async def _turnlog_error(_request: Request, error: Exception) -> Response:
     return json_response(body, status, headers)
 
 
-async def _http_error(_request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this type
     headers = [(name.lower().encode(), value.encode()) for name, value in (error.headers or {}).items()]
+    if error.status_code == 405:
+        headers = [(b"allow", ", ".join(_methods_at(request)).encode())]
     return json_response(error_body(str(error.detail).lower()), error.status_code, headers)
+
+
+def _methods_at(request: Request) -> list[str]:
+    """The methods of every route at the request's path: the router knows those of the first one alone."""
+    routes = [context.original_route for context in iter_route_contexts(request.app.routes)]
+    matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in matching if isinstance(route, Route) for method in route.methods or ()})
 
 
 async def _unreadable(_request: Request, _error: Exception) -> Response:

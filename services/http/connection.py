@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from turnlog.services.http.responses import error_body
 
 MAX_HEAD = 64 * 1024
-"""Largest request line and headers, in bytes."""
+"""Largest request line and headers, in bytes, beyond what the first read brought."""
 
 UNSENT_BYTES = 32 * 1024
 """How much may wait in this process for a client to read before its response is paused."""
@@ -32,6 +32,7 @@ class Connection(HttpToolsProtocol):
     stalled_since: float | None = None
     _begun = False
     _in_head = True
+    _head_began = False
     _head_bytes = 0
     _refused = False
 
@@ -45,8 +46,10 @@ class Connection(HttpToolsProtocol):
         """Feed the parser; a head that doesn't end is refused."""
         if self._refused:
             return
+        self._head_began = False
         super().data_received(data)
-        if self._in_head:
+        # Of what was read together with a head's first byte it isn't known how much was the request before.
+        if self._in_head and not self._head_began:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD:
                 self._refuse(431, "the request's head is too large")
@@ -55,7 +58,7 @@ class Connection(HttpToolsProtocol):
         """The first byte of a request."""
         super().on_message_begin()
         self.incoming_since = self.loop.time()
-        self._begun = self._in_head = True
+        self._begun = self._in_head = self._head_began = True
         self._head_bytes = 0
 
     def on_headers_complete(self) -> None:

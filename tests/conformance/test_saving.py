@@ -4,10 +4,10 @@ import gzip
 import json
 import zlib
 
-import asyncpg
 import pytest
 
 from tests.api import PATH, Api, agent_key, entry, fresh, numbered
+from tests.served import fetch
 from turnlog.domain.session_key import session_id
 
 LIMIT = 2 * 1024 * 1024
@@ -77,7 +77,8 @@ async def test_20_a_timestamp_is_never_filled_in(api: Api) -> None:
     key = agent_key()
     missing = entry(1)
     del missing["timestampMs"]
-    posted = [missing, *(entry(2 + n, timestampMs=at) for n, at in enumerate([None, "yesterday", {}, -5, 1e300]))]
+    values: list[object] = [None, "yesterday", {}, -5, 1e300]
+    posted = [missing, *(entry(2 + number, timestampMs=at) for number, at in enumerate(values))]
     await api.save(key, *posted)
     assert await api.entries(key) == posted
     assert "timestampMs" not in (await api.entries(key))[0]
@@ -127,7 +128,9 @@ async def test_24_what_is_not_a_json_object_is_invalid_json(api: Api, body: byte
     assert (answer.status, answer.error()) == (400, "invalid JSON")
 
 
-@pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON", "application/json;x=y"])
+@pytest.mark.parametrize(
+    "content_type", ["application/json; charset=utf-8", "Application/JSON", "application/json;x=y"]
+)
 async def test_24_json_may_be_declared_in_several_ways(api: Api, content_type: str) -> None:
     key = agent_key()
     answer = await api.post(PATH, {"sessionKey": key, "entries": [entry(1)]}, content_type=content_type)
@@ -143,13 +146,12 @@ async def test_25_gateway_url_and_arrival_are_kept_beside_the_entry(api: Api) ->
     for url, item in zip(urls[2:], posted[2:], strict=True):
         assert (await api.post(PATH, {"sessionKey": key, "entries": [item], "gatewayUrl": url})).status == 200
     assert (await api.page(key)).json() == {"entries": posted, "hasMore": False, "nextBefore": None}
-    connection = await asyncpg.connect(api.database.dsn)
-    rows = await connection.fetch(
+    rows = await fetch(
+        api.database,
         "SELECT gateway_url, abs(extract(epoch FROM now()) * 1000 - arrived_ms) < 60000 AS recent "
-        "FROM turnlog.transcript_entries WHERE session_id = $1 ORDER BY row_id",
+        "FROM transcript_entries WHERE session_id = $1 ORDER BY row_id",
         session_id(key),
     )
-    await connection.close()
     assert [tuple(row) for row in rows] == [(urls[0], True), ("", True), ("", True), ("", True)]
 
 
