@@ -9,6 +9,7 @@ from turnlog.domain.stream_selection import StreamSelection
 from turnlog.services.http.connection import ABORT
 from turnlog.services.http.live_streams import Feed, LiveStreams
 from turnlog.services.http.options import HttpOptions
+from turnlog.services.http.path_names import AGENT_CHAT, TEAM_CHAT
 from turnlog.services.http.query_string import cursor_of, one_value, parse_query
 from turnlog.services.http.request_headers import after_of, header_map
 from turnlog.services.http.responses import RETRY_AFTER_S, send_error
@@ -108,6 +109,6 @@ async def _until_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
 def stream_routes(streams: LiveStreams, options: HttpOptions) -> list[Route]:
     """Both routes."""
     return [
-        Route("/api/teams/{id}/chat/stream", StreamEndpoint("team", streams, options), methods=["GET"]),
-        Route("/api/agents/{id}/chat/stream", StreamEndpoint("agent", streams, options), methods=["GET"]),
+        Route(f"{TEAM_CHAT}/stream", StreamEndpoint("team", streams, options), methods=["GET"]),
+        Route(f"{AGENT_CHAT}/stream", StreamEndpoint("agent", streams, options), methods=["GET"]),
     ]

@@ -12,6 +12,7 @@ from turnlog.services.changes import ChangeHub
 from turnlog.services.conversations import Conversations, room_scope
 from turnlog.services.http.api_schemas import ClearBody, Cleared, errors, json_request, position_headers, write_headers
 from turnlog.services.http.json_body import json_members
+from turnlog.services.http.path_names import TEAM_CHAT
 from turnlog.services.http.query_string import one_value, parse_query
 from turnlog.services.http.request_body import read_body
 from turnlog.services.http.request_headers import header_map, origin_of
@@ -25,7 +26,7 @@ def team_router(conversations: Conversations) -> APIRouter:
     router = APIRouter(tags=["teams"])
 
     @router.post(
-        "/api/teams/{id}/chat/clear",
+        f"{TEAM_CHAT}/clear",
         summary="Set a team's chat aside",
         description="Without `roomId` the General chat, with it that room, with `*` everything. The answer comes once "
         "applied; `sessionKeys` are the sessions it ended.",
@@ -60,7 +61,7 @@ def frame_routes(hub: ChangeHub) -> list[Route]:
             hub.ephemeral(StreamSelection.team(request.path_params["id"], room), name, body)
             return json_response(b'{"ok":true}')
 
-        return Route(f"/api/teams/{{id}}/chat/{name}", endpoint, methods=["POST"])
+        return Route(f"{TEAM_CHAT}/{name}", endpoint, methods=["POST"])
 
     return [publish(name) for name in FRAME_NAMES]
 
