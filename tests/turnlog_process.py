@@ -36,6 +36,7 @@ class TurnlogProcess:
         self._command = command
         self._settings = dict(settings)
         self._process: asyncio.subprocess.Process | None = None
+        self._earlier = 0
 
     @property
     def url(self) -> str:
@@ -57,11 +58,16 @@ class TurnlogProcess:
         """Everything it wrote so far, over all its lives."""
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
+    def says(self, text: str) -> bool:
+        """True once it wrote this since its last launch."""
+        return text in self.output()[self._earlier :]
+
     async def launch(self, **more: str) -> None:
         """Start the process without waiting until it is ready. `more` are settings for this life only."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TURNLOG_")}
         settings = {"port": str(self.port), "log_format": "json", "rate_limit": "0", **self._settings, **more}
         environment |= {f"TURNLOG_{name.upper()}": value for name, value in settings.items()}
+        self._earlier = len(self.output())
         with self.log_file.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
                 str(Path(sys.executable).with_name("turnlog")),
@@ -90,10 +96,10 @@ class TurnlogProcess:
                     await anyio.sleep(POLL_S)
         raise AssertionError(f"turnlog {self._command} is not ready:\n{self.output()[-4000:]}")
 
-    def signal_end(self) -> None:
-        """SIGTERM, without waiting for the end."""
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal without waiting for anything."""
         assert self._process is not None
-        self._process.terminate()
+        self._process.send_signal(number)
 
     async def stop(self) -> int:
         """SIGTERM, and its exit status."""

@@ -17,7 +17,7 @@ import anyio.lowlevel
 
 from tests.chaos.api import DOWN_S, PAUSE_S, Api, api, entry
 from tests.chaos.followers import Follower
-from tests.chaos.waiting import until
+from tests.chaos.waiting import eventually, until
 
 SESSIONS_PER_TEAM = 2
 
@@ -59,6 +59,8 @@ class Load:
 
     def __init__(self, urls: Sequence[str], *, teams: int, prefix: str = "t") -> None:
         self.outcomes: Counter[str] = Counter()
+        self.slowest_s = 0.0
+        """The longest that any answer took."""
         self.resent = 0
         self.reads = 0
         self._urls = list(urls)
@@ -82,7 +84,7 @@ class Load:
     @asynccontextmanager
     async def running(self, *, reading: bool = True) -> AsyncIterator[None]:
         """The load is on inside the context; at its end every turn under way gets acknowledged."""
-        async with anyio.create_task_group() as tasks, api(*self._urls, outcomes=self.outcomes) as client:
+        async with api(*self._urls, outcomes=self.outcomes) as client, anyio.create_task_group() as tasks:
             for session in self.sessions:
                 tasks.start_soon(self._write, client, session)
             for follower in self.followers.values():
@@ -94,12 +96,26 @@ class Load:
             self._stopping = True
             await until(lambda: self._writing == 0, "every writer's last turn is acknowledged", within_s=60)
             await self._followers_caught_up()
+            self.slowest_s = client.slowest_s
             tasks.cancel_scope.cancel()
 
     async def more(self, turns: int, *, within_s: float = 60) -> None:
         """Return once that many more turns are acknowledged."""
         target = self.acknowledged + turns
         await until(lambda: self.acknowledged >= target, f"{turns} more turns acknowledged", within_s=within_s)
+
+    async def applied(self, *, within_s: float) -> None:
+        """Return once every session's last acknowledged turn so far is shown by a server."""
+        async with api(*self._urls) as client:
+            for session in self.sessions:
+                if session.position is None:
+                    continue
+                key, after, newest = session.key, session.position, session.acknowledged[-1]
+
+                async def shown(key: str = key, after: str = after, newest: str = newest) -> bool:
+                    return newest in (await client.entry_ids(key, Turnlog_After=after) or [])
+
+                await eventually(shown, f"{key} is applied up to {after}", within_s=within_s)
 
     async def check(self, *urls: str) -> None:
         """Every server shows exactly what was acknowledged, and so did the streams, each row once."""

@@ -4,6 +4,7 @@ import contextlib
 import json
 import random
 import re
+import signal
 import socket
 
 import anyio
@@ -90,7 +91,7 @@ async def test_requests_in_flight_at_sigterm_are_answered_and_what_they_say_is_t
                 await anyio.sleep(0.5)
                 assert not answers
                 started = anyio.current_time()
-                server.signal_end()
+                server.send(signal.SIGTERM)
                 await until(lambda: _refuses(server.port), "nothing is accepted any more")
                 for process in frozen:
                     process.resume()
