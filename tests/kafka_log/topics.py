@@ -48,6 +48,9 @@ async def configure_topic(settings: KafkaLogSettings, overrides: Mapping[str, st
     configs = {rule.name: rule.value for rule in contract(settings)} | dict(overrides)
     async with open_admin(str(settings.kafka_bootstrap_servers)) as admin:
         await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, settings.topic, configs=configs)])
+    with anyio.fail_after(20):
+        while not configs.items() <= (await configuration(settings)).items():
+            await anyio.sleep(0.05)
 
 
 async def configuration(settings: KafkaLogSettings) -> dict[str, str]:
