@@ -58,9 +58,11 @@ _OWN = frozenset({"event", "level", "timestamp", "logger", "exception", "left_ou
 _LONGEST = 500
 _FRAMES = 12
 _QUOTING_NO_DATA = ("uvicorn.error", "aiokafka", "alembic", "asyncpg", "turnlog")
-# aiokafka logs whole records at DEBUG, SQLAlchemy statements with their parameters at INFO.
+# aiokafka logs whole records at DEBUG, and up to a thousand errors a second while a broker is away, of which the log's
+# own adapter tells in its own lines; SQLAlchemy logs statements with their parameters at INFO.
 _LEAST_LEVELS = {
     "": logging.INFO,
+    "aiokafka": logging.CRITICAL,
     "alembic": logging.WARNING,
     "sqlalchemy": logging.WARNING,
     "uvicorn.access": logging.CRITICAL,

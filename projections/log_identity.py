@@ -27,17 +27,22 @@ async def recorded(connection: Connection) -> LogIdentity | None:
     return None if row is None else LogIdentity(*row)
 
 
+def refuse_other_kind(known: LogIdentity | None, kind: str) -> None:
+    """Raise Misconfigured if the tables were projected from a log of another kind."""
+    if known is not None and known.kind != kind:
+        raise Misconfigured(
+            f"these tables were projected from a {known.kind} log, this start uses a {kind} log: "
+            "point turnlog at the former log, or at an empty database"
+        )
+
+
 async def claim(connection: Connection, found: LogIdentity) -> None:
     """Record the log at the first start; later refuse any other by name. Raises Misconfigured."""
     await connection.execute(_RECORD, *found)
     known = await recorded(connection)
     if known is None or known == found:
         return
-    if known.kind != found.kind:
-        raise Misconfigured(
-            f"these tables were projected from a {known.kind} log, this start uses a {found.kind} log: "
-            "point turnlog at the former log, or at an empty database"
-        )
+    refuse_other_kind(known, found.kind)
     if known.log_id != found.log_id:
         raise Misconfigured(
             f"another log: the tables belong to log {known.log_id}, {_where(found)} holds log {found.log_id}. "

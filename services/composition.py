@@ -86,6 +86,7 @@ async def open_log(settings: Settings, database: Database) -> AsyncIterator[Even
     """The log named by the settings, its identity checked against the tables. Raises Misconfigured."""
     async with database.connection() as connection:
         known = await log_identity.recorded(connection)
+    log_identity.refuse_other_kind(known, "postgres" if settings.kafka_bootstrap_servers is None else "kafka")
     if settings.kafka_bootstrap_servers is None:
         log_id = await ensure_genesis(database, uuid4(), now_ms())
         await _claim(database, LogIdentity(log_id, "postgres", None, PostgresLog.partitions))
