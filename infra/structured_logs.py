@@ -21,6 +21,7 @@ from turnlog.domain.errors import TurnlogError
 FIELDS = frozenset(
     {
         "at",
+        "bytes",
         "cause",
         "count",
         "data_dir",
@@ -29,6 +30,7 @@ FIELDS = frozenset(
         "generation",
         "host",
         "kind",
+        "limit",
         "method",
         "name",
         "new",
@@ -46,6 +48,7 @@ FIELDS = frozenset(
         "revision",
         "signal",
         "status",
+        "table",
         "topic",
         "url",
         "version",

@@ -89,7 +89,7 @@ except Unavailable as error:
 
 def test_a_librarys_record_keeps_its_first_line_and_arguments_only_if_the_library_is_known() -> None:
     code = """
-logging.getLogger('aiokafka.conn').warning('no answer from %s', 'broker:9092')
+logging.getLogger('uvicorn.error').warning('no answer from %s', 'broker:9092')
 logging.getLogger('unheard.of').warning('could not parse %r', secret)
 logging.getLogger('asyncio').error('Task exception was never retrieved\\n' + secret)
 """
