@@ -31,7 +31,7 @@ def routes_of(application: FastAPI) -> Iterator[tuple[str, str]]:
     for context in iter_route_contexts(application.routes):
         route = context.original_route
         assert isinstance(route, Route)
-        yield from ((route.path, method.lower()) for method in (route.methods or set()) - {"HEAD"})
+        yield from ((route.path_format, method.lower()) for method in (route.methods or set()) - {"HEAD"})
 
 
 ROUTES = sorted(set(routes_of(app)))
