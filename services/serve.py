@@ -7,6 +7,7 @@ import structlog
 
 from turnlog.infra.settings import Settings
 from turnlog.services.composition import open_turnlog
+from turnlog.services.end_deadline import end_within
 from turnlog.services.http.app import AppParts, create_app
 from turnlog.services.http.options import HttpOptions, check_options
 from turnlog.services.http.server import new_server
@@ -30,7 +31,12 @@ async def serve(settings: Settings) -> None:
                 options=options,
             )
         )
-        server = new_server(app, options, on_listening=lambda port: _listening(options.host, port))
+        server = new_server(
+            app,
+            options,
+            on_listening=lambda port: _listening(options.host, port),
+            on_ending=lambda: end_within(settings.shutdown_timeout_s),
+        )
         await server.serve()
     _log.info("stopped")
 
@@ -41,6 +47,7 @@ async def project(settings: Settings) -> None:
         _log.info("projecting")
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async for _ in signals:
+                end_within(settings.shutdown_timeout_s)
                 break
     _log.info("stopped")
 

@@ -27,7 +27,9 @@ LAST_BYTES_S = 1.0
 
 
 class Server(uvicorn.Server):
-    """`draining` is what the application's streams listen to; `on_listening(port)` runs once clients can connect."""
+    """`draining` is what the application's streams listen to; `on_listening(port)` runs once clients can connect,
+    `on_ending()` once the process is asked to end.
+    """
 
     def __init__(
         self,
@@ -35,11 +37,13 @@ class Server(uvicorn.Server):
         draining: Draining,
         options: HttpOptions,
         on_listening: Callable[[int], None] | None = None,
+        on_ending: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(config)
         self._draining = draining
         self._options = options
         self._on_listening = on_listening
+        self._on_ending = on_ending
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -87,7 +91,11 @@ class Server(uvicorn.Server):
                 signal.signal(sig, handler)
 
     def _drain(self) -> None:
+        if self._draining.started:
+            return
         self._draining.start()
+        if self._on_ending is not None:
+            self._on_ending()
         # Without this, one client that stops in the middle of its request holds the end up for all of `shutdown_s`.
         asyncio.get_running_loop().call_later(LAST_BYTES_S, self._sweep, 0.0)
 
@@ -99,7 +107,13 @@ class Server(uvicorn.Server):
                 connection.enforce(now, arrive_s=arrive_s, read_s=self._options.send_timeout_s)
 
 
-def new_server(app: FastAPI, options: HttpOptions, *, on_listening: Callable[[int], None] | None = None) -> Server:
+def new_server(
+    app: FastAPI,
+    options: HttpOptions,
+    *,
+    on_listening: Callable[[int], None] | None = None,
+    on_ending: Callable[[], None] | None = None,
+) -> Server:
     """A server for an application made by `create_app`. Run it with `await server.serve()`."""
     draining: Draining = app.state.draining
     config = uvicorn.Config(
@@ -117,4 +131,4 @@ def new_server(app: FastAPI, options: HttpOptions, *, on_listening: Callable[[in
         forwarded_allow_ips=list(options.trusted_proxies),
         timeout_graceful_shutdown=round(options.shutdown_s),
     )
-    return Server(config, draining, options, on_listening)
+    return Server(config, draining, options, on_listening, on_ending)

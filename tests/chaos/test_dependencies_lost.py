@@ -1,4 +1,4 @@
-"""The database stops answering or dies, the broker dies, under load: nothing acknowledged is lost, no restart needed."""
+"""The database stands still or dies, the broker dies, under load: nothing acknowledged is lost, and all recovers."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
