@@ -107,9 +107,8 @@ async def test_c04_no_character_is_ever_cut(api: Api, around: int) -> None:
 async def test_c07_no_text_is_too_long_for_its_column(api: Api, length: int) -> None:
     key = agent_key()
     long = "e" * length
-    sent = entry(
-        1, errorMessage=long, author=long[:300_000], runId=long[:300_000], **{"m" * min(length, 100_000): True}
-    )
+    sent = entry(1, errorMessage=long, author=long[:300_000], runId=long[:300_000])
+    sent["m" * min(length, 100_000)] = True
     assert (await api.save(key, sent)).status == 200
     assert await api.entries(key) == [sent]
 
