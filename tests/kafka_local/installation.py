@@ -30,4 +30,6 @@ def _write_class_archive(install: Installation, archive: Path) -> None:
             broker.wait_until_serving()
         finally:
             broker.stop()
-        written.rename(archive)
+        # A JVM that had no time to leave one behind costs the next starts a second, nothing else.
+        if written.exists():
+            written.rename(archive)
