@@ -138,13 +138,18 @@ class Database:
                     await connection.close(timeout=CLOSE_S)
 
     async def read(self, query: Callable[[Connection], Awaitable[T]]) -> T:
-        """Run an idempotent read, and once more if its connection turns out to be gone (a restart, a lost idle one)."""
+        """Run an idempotent read, and once more if its connection turns out to be gone (a restart, a lost idle one).
+
+        Idle connections end together more often than not, so the second try takes a new one.
+        """
         try:
             async with self.connection() as connection:
                 return await query(connection)
         except Unavailable as error:
             if not connection_was_lost(error):
                 raise
+        if None in self._pools:
+            await self._pools[None].expire_connections()
         async with self.connection() as connection:
             return await query(connection)
 

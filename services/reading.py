@@ -18,6 +18,7 @@ from turnlog.infra.postgres import Database
 from turnlog.projections import pages, session_list
 from turnlog.projections.pages import MergedRows
 from turnlog.projections.session_list import ListedSession
+from turnlog.projections.statement import Connection
 from turnlog.services.applied import AppliedPositions
 
 NEWEST = 2**63 - 1
@@ -57,9 +58,8 @@ class Reading:
         if is_reserved(session_key) or not _nameable(session_key):
             return Page(b"", has_more=False, next_before=None)
         await self._current([self._partition(session_key)], after)
-        async with self._database.connection() as connection:
-            bound = NEWEST if before is None else before
-            rows = await pages.newest(connection, session_id(session_key), bound, limit)
+        session, bound = session_id(session_key), NEWEST if before is None else before
+        rows = await self._database.read(lambda connection: pages.newest(connection, session, bound, limit))
         return Page(rows.entries, rows.older, rows.oldest if rows.older else None)
 
     async def resume_point(self, session_key: str, *, after: Sequence[Position] = ()) -> tuple[ResumePoint | None, int]:
@@ -67,8 +67,8 @@ class Reading:
         if not _nameable(session_key):
             return None, 0
         await self._current([self._partition(session_key)], after)
-        async with self._database.connection() as connection:
-            return await session_list.resume_point(connection, session_id(session_key), scopes_of(session_key))
+        session, scopes = session_id(session_key), scopes_of(session_key)
+        return await self._database.read(lambda connection: session_list.resume_point(connection, session, scopes))
 
     async def sessions(
         self, prefix: str = "", *, limit: int = 100, cursor: str | None = None, after: Sequence[Position] = ()
@@ -77,15 +77,17 @@ class Reading:
         if not _nameable(prefix) or not _nameable(cursor or ""):
             raise BadInput("prefix and cursor must be text without U+0000 and lone surrogates")
         await self._current(range(self._applied.partitions), after)
-        async with self._database.connection() as connection:
-            items = await session_list.listed(connection, prefix, cursor or "", limit + 1)
+        items = await self._database.read(
+            lambda connection: session_list.listed(connection, prefix, cursor or "", limit + 1)
+        )
         more = len(items) > limit
         return SessionList(items[:limit], items[limit - 1].key if more else None)
 
     async def stream_page(self, selection: StreamSelection, *, after_row: int, limit: int) -> MergedRows:
         """Rows of a live stream above row id `after_row`. Doesn't wait: a stream shows what is applied."""
         partition = selection.partition(self._applied.partitions)
-        async with self._database.connection() as connection:
+
+        async def rows(connection: Connection) -> MergedRows:
             if selection.team_id is None:
                 return await pages.agent_rows(
                     connection,
@@ -102,6 +104,8 @@ class Reading:
                 limit=limit,
                 partition=partition,
             )
+
+        return await self._database.read(rows)
 
     def _partition(self, session_key: str) -> int:
         return partition_of(stream_of(session_key), self._applied.partitions)

@@ -60,8 +60,9 @@ class Verdicts:
         if origin.idempotency_key is not None:
             hashed = key_hash(event_type, stream, subject, origin.idempotency_key)
             partition = partition_of(stream, self._log.partitions)
-            async with self._database.connection() as connection:
-                sent_after, known = await known_requests.by_key(connection, hashed, partition)
+            sent_after, known = await self._database.read(
+                lambda connection: known_requests.by_key(connection, hashed, partition)
+            )
             if known is not None:
                 return _repeat(known, origin)
         event = new_event(event_type, stream, subject, data, origin, sent_after=sent_after)
@@ -75,20 +76,19 @@ class Verdicts:
 
     async def entry_at(self, session_key: str, position: Position) -> bytes:
         """The exact JSON of the first entry of the event at `position`. Raises Gone if it is deleted."""
-        async with self._database.connection() as connection:
-            entry = await pages.entry(connection, session_id(session_key), row_id(position.offset, 0))
+        session, row = session_id(session_key), row_id(position.offset, 0)
+        entry = await self._database.read(lambda connection: pages.entry(connection, session, row))
         if entry is None:
             raise Gone(_DELETED)
         return entry
 
     async def cleared_at_ms(self, position: Position) -> int:
         """When (Unix ms) the clear at `position` was asked for."""
-        async with self._database.connection() as connection:
-            return await pages.cleared_at_ms(connection, position.partition, position.offset)
+        partition, offset = position
+        return await self._database.read(lambda connection: pages.cleared_at_ms(connection, partition, offset))
 
     async def _verdict_on(self, event_id: UUID) -> KnownRequest:
-        async with self._database.connection() as connection:
-            verdict = await known_requests.by_event(connection, event_id)
+        verdict = await self._database.read(lambda connection: known_requests.by_event(connection, event_id))
         if verdict is None:
             raise Bug(f"event {event_id} is applied and has no verdict")
         return verdict

@@ -10,7 +10,7 @@
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import anyio
@@ -18,8 +18,9 @@ import asyncpg
 import pytest
 
 from tests.api import PATH, RESUME, Api, agent_key, entry, fresh, numbered, target, together
-from tests.postgres_server import Database
-from tests.served import execute, serving
+from tests.plain_client import Answer
+from tests.postgres_server import Database, cloned
+from tests.served import execute
 from tests.turnlog_process import TurnlogProcess
 from turnlog.projections.tables import generation_schema
 
@@ -28,8 +29,26 @@ from turnlog.projections.tables import generation_schema
 async def unprojected(postgres_server: Database, template_database: Database, tmp_path: Path) -> AsyncIterator[Api]:
     """Talks to a server whose projector runs elsewhere, or rather doesn't."""
     settings = {"no_projector": "1", "read_wait_ms": "200"}
-    async with serving(postgres_server, template_database, {}, tmp_path, **settings) as found:
-        yield found
+    async with cloned(postgres_server, template_database) as database:
+        process = TurnlogProcess({"database_url": database.dsn, **settings}, tmp_path / "unprojected.log")
+        try:
+            yield await answering(process, database)
+        finally:
+            await process.kill()
+
+
+async def answering(process: TurnlogProcess, database: Database) -> Api:
+    """Launch a server that needn't be ready: it is up, and its tables may be behind."""
+    await process.launch()
+    api = Api(process.port, process, database, "postgres")
+    with anyio.fail_after(30):
+        while True:
+            try:
+                assert (await api.ask("GET", "/healthz")).status == 200
+            except ConnectionError:
+                await anyio.sleep(0.05)
+            else:
+                return api
 
 
 async def test_c25_what_is_not_projected_yet_is_never_an_empty_history(unprojected: Api, tmp_path: Path) -> None:
@@ -42,7 +61,7 @@ async def test_c25_what_is_not_projected_yet_is_never_an_empty_history(unproject
     reads = [target(PATH, sessionKey=key), target(RESUME, sessionKey=key), target("/v1/sessions", prefix=key)]
     answers = [await unprojected.ask("GET", read, given=given) for read in reads for given in ({}, after)]
     writes = [
-        await unprojected.reset(key),
+        await unprojected.reset(agent_key()),
         await unprojected.delete(agent_key()),
         await unprojected.save_resume(key, "r"),
     ]
@@ -54,9 +73,8 @@ async def test_c25_what_is_not_projected_yet_is_never_an_empty_history(unproject
     linear = TurnlogProcess(elsewhere | {"reads": "linear"}, tmp_path / "linear.log")
     projector = TurnlogProcess({"database_url": unprojected.database.dsn}, tmp_path / "project.log", command="project")
     try:
-        await linear.start()
+        other = await answering(linear, unprojected.database)
         for read in reads:
-            other = Api(linear.port, linear, unprojected.database, "postgres")
             assert (await other.ask("GET", read)).status == 503
         await projector.launch()
         with anyio.fail_after(30):
@@ -109,7 +127,8 @@ async def test_c31_no_driver_that_blocks_is_imported() -> None:
 
 
 _END_ALL = """
-SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
 
 
@@ -118,33 +137,27 @@ async def test_c33_each_operation_survives_connections_that_ended_while_idle(dis
     key = f"agent:a:team:{team}"
     saves = 0
 
-    async def save(**headers: str) -> int:
+    async def save(**headers: str) -> Answer:
         nonlocal saves
         saves += 1
-        return (await disturbed.save(key, entry(saves), **headers)).status
+        return await disturbed.save(key, entry(saves), **headers)
 
-    operations = {
+    operations: dict[str, Callable[[], Awaitable[Answer]]] = {
         "save": save,
         "save with a key": lambda: save(idempotency_key=fresh()),
-        "page": lambda: status(disturbed.page(key)),
-        "save_resume": lambda: status(disturbed.save_resume(key, "r")),
-        "resume": lambda: status(disturbed.resume(key)),
-        "sessions": lambda: status(disturbed.ask("GET", "/v1/sessions")),
-        "clear": lambda: status(disturbed.clear(fresh("t"))),
-        "reset": lambda: status(disturbed.reset(agent_key())),
-        "delete": lambda: status(disturbed.delete(agent_key())),
+        "page": lambda: disturbed.page(key),
+        "save_resume": lambda: disturbed.save_resume(key, "r"),
+        "resume": lambda: disturbed.resume(key),
+        "sessions": lambda: disturbed.ask("GET", "/v1/sessions"),
+        "clear": lambda: disturbed.clear(fresh("t")),
+        "reset": lambda: disturbed.reset(agent_key()),
+        "delete": lambda: disturbed.delete(agent_key()),
     }
     for turn in range(3):
         for name, operation in operations.items():
             # Fill the pool, then take every connection away.
             assert {answer.status for answer in await together(*(disturbed.page(key) for _ in range(8)))} == {200}
             await execute(disturbed.database, _END_ALL)
-            assert await operation() == 200, (turn, name)
+            answer = await operation()
+            assert answer.status == 200, (turn, name, answer)
     assert await disturbed.ids(key) == [f"e{number}" for number in range(1, saves + 1)]
-
-
-async def status(call: object) -> int:
-    """The status of an answer to come."""
-    answer = await call  # type: ignore[misc]  # an awaitable of Answer
-    found: int = answer.status
-    return found
