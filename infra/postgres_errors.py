@@ -14,7 +14,8 @@ from turnlog.domain.errors import Bug, Misconfigured, TurnlogError, Unavailable
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _CONNECTION_LOST = ("08", "57P", "25P03")
-_BUSY_OR_BROKEN = ("53", "58", "40001", "40P01", "55P03", "25006")
+# 55000: the database accepts no connections, which an operator has asked for and will end.
+_BUSY_OR_BROKEN = ("53", "58", "40001", "40P01", "55P03", "55000", "25006")
 _QUERY_CANCELED = "57014"
 _REFUSED = {
     "28": "the database refuses the user or password: check TURNLOG_DATABASE_URL",
