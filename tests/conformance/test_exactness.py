@@ -2,9 +2,12 @@
 
 import json
 
+import asyncpg
 import pytest
 
-from tests.api import Api, agent_key, fresh, team_stream
+from tests.api import Api, agent_key, entry, fresh, team_stream
+from tests.served import fetch
+from turnlog.domain.session_key import session_id
 
 EXACT = [
     rb'{"entryId":"e","text":"a\u0000b","k\u0000":"\u0000"}',
@@ -62,3 +65,13 @@ async def test_many_exact_entries_in_one_request(api: Api) -> None:
     sent = [text.replace(b'"entryId":"e"', b'"entryId":"e%d"' % number) for number, text in enumerate(EXACT[:11])]
     assert (await api.save(key, *sent)).json()["stored"] == len(sent)
     assert b'"entries":[%s]' % b",".join(sent) in (await api.page(key)).body
+
+
+async def test_a_stored_text_that_is_no_json_object_can_not_exist(api: Api) -> None:
+    key = agent_key()
+    await api.save(key, entry(1))
+    change = "UPDATE transcript_entries SET entry = $2 WHERE session_id = $1"
+    for text in ("{bad", "", '"text"', "[]", "{}{}"):
+        with pytest.raises(asyncpg.CheckViolationError, match="entry_is_json"):
+            await fetch(api.database, change, session_id(key), text)
+    assert await api.entries(key) == [entry(1)]
