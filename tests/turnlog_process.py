@@ -34,7 +34,7 @@ class TurnlogProcess:
         self.port = free_port()
         self.log_file = log_file
         self._command = command
-        self._settings = dict(settings)
+        self.settings = dict(settings)
         self._process: asyncio.subprocess.Process | None = None
         self._earlier = 0
 
@@ -65,7 +65,7 @@ class TurnlogProcess:
     async def launch(self, **more: str) -> None:
         """Start the process without waiting until it is ready. `more` are settings for this life only."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TURNLOG_")}
-        settings = {"port": str(self.port), "log_format": "json", "rate_limit": "0", **self._settings, **more}
+        settings = {"port": str(self.port), "log_format": "json", "rate_limit": "0", **self.settings, **more}
         environment |= {f"TURNLOG_{name.upper()}": value for name, value in settings.items()}
         self._earlier = len(self.output())
         with self.log_file.open("ab") as output:

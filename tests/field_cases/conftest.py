@@ -1,4 +1,4 @@
-"""Servers of this directory: one whose log is in Postgres, for what is about amounts, and one that tests disturb."""
+"""The server of this directory whose log is in Postgres: for what is about amounts, bytes and zones."""
 
 from collections.abc import AsyncIterator
 
