@@ -63,13 +63,19 @@ class Eraser:
             await anyio.sleep(self._schedule.interval_s)
 
     async def work_once(self) -> bool:
-        """One round of whatever is due. False if another process was at it, or a verify holds erasing off."""
+        """One round of whatever is due. False if it wasn't its turn: another process was at it, a verify holds erasing
+        off, or the tables have just been rebuilt.
+        """
         async with self._database.connection() as connection:
             work = await erasure_outbox.work(connection)
         if not self._due(work):
             return True
         async with locked(self._database, Lock.ERASING) as connection:
             if connection is None:
+                return False
+            # No flip while the lock is held; one just before it would leave this connection with the former tables.
+            if await generations.live_generation(connection) != self._database.generation:
+                await self._database.refresh_generation()
                 return False
             await self._round(connection)
         return True

@@ -48,6 +48,11 @@ async def analyze(database: Database) -> None:
         await connection.execute("CHECKPOINT")
 
 
+async def previous_rows(database: Database) -> str:
+    async with database.connection() as connection:
+        return str(await connection.fetch("SELECT * FROM turnlog_g1.transcript_entries"))
+
+
 async def test_after_an_erasure_no_file_of_the_database_holds_the_canary(place: tuple[Database, Path]) -> None:
     database, directory = place
     async with postgres_log(database) as log:
@@ -85,6 +90,7 @@ async def test_the_generation_kept_for_rollback_and_what_a_rebuild_wrote_forget_
         await database.refresh_generation()
         await append_all(log, [deletion(random, K)])
         await project_all(database, log)
+        assert CANARY in await previous_rows(database)
         eraser = Eraser(database, log, QUICK)
         assert await eraser.work_once()
         assert await holding(directory) == []
