@@ -78,7 +78,7 @@ def test_every_command_shows_an_example_that_it_understands() -> None:
 def test_every_command_leads_to_a_function() -> None:
     source = Path(cli.__file__).read_text(encoding="utf-8")
     commands = re.findall(r'_run\("([^"]+)"', source)
-    assert len(commands) == 6
+    assert len(commands) == 7
     for command in commands:
         module, _, function = command.partition(":")
         assert callable(getattr(importlib.import_module(module), function))
