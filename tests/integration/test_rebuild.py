@@ -241,7 +241,7 @@ async def test_streams_and_pages_go_on_over_a_flip_without_a_skip_or_a_repeat(
                 await until(lambda before=before: _longer(written, before + 20))  # type: ignore[misc]  # mypy: defaults
                 position = (await log.append(turn(random, key, f"mark{before}"))).position
                 await rebuild_tables(tables, log)
-                page = await reading.page(key, limit=200, after=[position])
+                page = await reading.page(key, limit=100_000, after=[position])
                 assert f"mark{before}".encode() in page.entries
             stop.set()
             await stopped.wait()
