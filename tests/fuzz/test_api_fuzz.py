@@ -38,7 +38,7 @@ class Seen(NamedTuple):
 
 @dataclass
 class Tally:
-    """Which operation got which statuses, by generated requests and by the examples of `VALID`."""
+    """Per operation: generated requests, and answers with 2xx to them and to the examples of `VALID`."""
 
     generated: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
@@ -94,7 +94,7 @@ def judge(case: AnyCase, seen: Seen) -> None:
     raw = case.operation.definition.raw
     about = (raw["operationId"], seen, case.as_curl_command())
     assert seen.status < 500, about
-    assert str(seen.status) in raw["responses"] or seen.status in (400, 404, 405), about
+    assert str(seen.status) in raw["responses"], about
     if seen.status >= 400:
         assert seen.content_type == "application/json; charset=utf-8", about
         error = json.loads(seen.body.decode())
