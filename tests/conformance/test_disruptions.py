@@ -28,7 +28,7 @@ async def database_out_of_reach(server: Database, database: Database) -> AsyncIt
 @asynccontextmanager
 async def second_process(api: Api, directory: Path, **settings: str) -> AsyncIterator[Api]:
     """Another server on the same store."""
-    process = TurnlogProcess({**api.process._settings, **settings}, directory / "second.log")
+    process = TurnlogProcess({**api.process.settings, **settings}, directory / "second.log")
     try:
         await process.start()
         yield Api(process.port, process, api.database, api.log)

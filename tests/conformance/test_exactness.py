@@ -70,6 +70,7 @@ async def test_many_exact_entries_in_one_request(api: Api) -> None:
 async def test_a_stored_text_that_is_no_json_object_can_not_exist(api: Api) -> None:
     key = agent_key()
     await api.save(key, entry(1))
+    assert await api.entries(key) == [entry(1)]
     change = "UPDATE transcript_entries SET entry = $2 WHERE session_id = $1"
     for text in ("{bad", "", '"text"', "[]", "{}{}"):
         with pytest.raises(asyncpg.CheckViolationError, match="entry_is_json"):
