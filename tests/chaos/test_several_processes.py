@@ -19,7 +19,7 @@ from tests.turnlog_process import TurnlogProcess
 
 KILLS = times(6)
 TURNS_BETWEEN = 20
-TAKEOVER_S = 10 * LEASE_MS / 1000
+TAKEOVER_S = 30 * LEASE_MS / 1000
 """Far above the lease, far below what a person would wait: a process start on a busy machine fits in."""
 
 
