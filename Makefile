@@ -7,7 +7,7 @@ LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
 	--custom-compile-command "make lock" pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check bench kafka kafka-stop lock lock-check clean
+.PHONY: help setup run test chaos check bench kafka kafka-stop lock lock-check clean
 
 help: ## Show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ run: setup ## Run turnlog on http://127.0.0.1:18790 with the embedded PostgreSQL
 
 test: setup ## Run all tests (a PostgreSQL comes along; Kafka by TURNLOG_TEST_KAFKA, Docker or Java)
 	$(BIN)/pytest
+
+chaos: setup ## Run the chaos tests ten times as long as `make test` does: kills, lost brokers and databases, races
+	TURNLOG_TEST_CHAOS=long $(BIN)/pytest tests/chaos
 
 check: setup ## Check style, formatting, types, imports and the lock file
 	$(BIN)/ruff check
