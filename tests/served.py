@@ -36,20 +36,29 @@ def log_settings(request: pytest.FixtureRequest) -> dict[str, str]:
 async def serving(
     server: Database, template: Database, log_settings: dict[str, str], directory: Path, **settings: str
 ) -> AsyncIterator[Api]:
-    """A server on a database, and a topic if its log is in Kafka, of its own."""
-    log = "kafka" if log_settings else "postgres"
-    database = server.named(f"turnlog_served_{uuid.uuid4().hex[:12]}")
-    names = [make_url(place.dsn).database for place in (database, template)]
-    await execute(server, 'CREATE DATABASE "{}" TEMPLATE "{}"'.format(*names))
+    """A server on a store of its own."""
+    async with own_store(server, template, log_settings) as (database, store):
+        process = TurnlogProcess({"lease_ms": "1000", **store, **settings}, directory / "serve.log")
+        try:
+            await process.start()
+            yield Api(process.port, process, database, "kafka" if log_settings else "postgres")
+        finally:
+            await process.kill()
+
+
+@asynccontextmanager
+async def own_store(
+    server: Database, template: Database, log_settings: dict[str, str]
+) -> AsyncIterator[tuple[Database, dict[str, str]]]:
+    """A database with turnlog's tables, and the settings that name it, and a topic if the log is in Kafka."""
+    name, filled = f"turnlog_served_{uuid.uuid4().hex[:12]}", make_url(template.dsn).database
+    await execute(server, f'CREATE DATABASE "{name}" TEMPLATE "{filled}"')
+    database = server.named(name)
     topic = {"topic": fresh("turnlog-served-")} if log_settings else {}
-    given = {"database_url": database.dsn, "lease_ms": "1000", **log_settings, **topic, **settings}
-    process = TurnlogProcess(given, directory / f"serve-{names[0]}.log")
     try:
-        await process.start()
-        yield Api(process.port, process, database, log)
+        yield database, {"database_url": database.dsn, **log_settings, **topic}
     finally:
-        await process.kill()
-        await execute(server, f'DROP DATABASE "{names[0]}" WITH (FORCE)')
+        await execute(server, f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 async def execute(database: Database, statement: str) -> None:
