@@ -4,7 +4,7 @@
 | - | - | - |
 | C27 | the default page is the newest, a walk has all of 250 entries, as has a stream | snapshots |
 | C28 | a page of 20 reads as many rows of 50,000 as of 1,000, and takes as long | context windows |
-| C30 | 40,000 entries are saved, walked, streamed, reset, cleared and deleted; few parameters each | - |
+| C30 | 40,000 entries are saved, walked, reset, cleared and deleted, and 4,096 keys reset at once | - |
 | C32 | what is stored grows with what was sent, not with its square | - |
 """
 
