@@ -111,5 +111,5 @@ async def disturbed(
 ) -> AsyncIterator[Api]:
     """Talks to the module's own server."""
     directory = tmp_path_factory.mktemp("disturbed")
-    async with serving(postgres_server, template_database, log_settings, directory) as found:
+    async with serving(postgres_server, template_database, log_settings, directory, append_timeout_ms="5000") as found:
         yield found
