@@ -39,6 +39,7 @@ async def second_process(api: Api, directory: Path, **settings: str) -> AsyncIte
 async def test_a_database_out_of_reach_is_500_and_comes_back(disturbed: Api, postgres_server: Database) -> None:
     key, ended, saved = agent_key(), agent_key(), agent_key()
     await disturbed.save(key, entry(1))
+    assert await disturbed.entries(key) == [entry(1)]  # applied: what is missing from here on is the database
     async with database_out_of_reach(postgres_server, disturbed.database):
         page = await disturbed.page(key)
         assert page.status == 500
