@@ -7,7 +7,7 @@ at most the one under way, which is there with both of its entries or not at all
 
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,8 +18,6 @@ import anyio.lowlevel
 from tests.chaos.api import DOWN_S, PAUSE_S, Api, api, entry
 from tests.chaos.followers import Follower
 from tests.chaos.waiting import eventually, until
-
-SESSIONS_PER_TEAM = 2
 
 
 @dataclass
@@ -54,10 +52,22 @@ class Written:
         assert len(seen) % 2 == 0, f"{self.key}: half a turn"
 
 
-class Load:
-    """Writers, readers and followers over `teams` teams of two sessions each, against servers that come and go."""
+@dataclass
+class Stream:
+    """A live stream's client, and the sessions that the stream shows."""
 
-    def __init__(self, urls: Sequence[str], *, teams: int, prefix: str = "t") -> None:
+    follower: Follower
+    sessions: list[Written]
+
+    def is_complete(self) -> bool:
+        """True once everything acknowledged was sent."""
+        return len(self.follower.rows) >= sum(len(session.acknowledged) for session in self.sessions)
+
+
+class Load:
+    """Writers, readers and followers over `streams` live streams of two sessions each, on servers that come and go."""
+
+    def __init__(self, urls: Sequence[str], *, streams: int) -> None:
         self.outcomes: Counter[str] = Counter()
         self.slowest_s = 0.0
         """The longest that any answer took."""
@@ -66,15 +76,8 @@ class Load:
         self._urls = list(urls)
         self._stopping = False
         self._writing = 0
-        self._teams = [f"{prefix}{number}" for number in range(teams)]
-        self.sessions = [
-            Written(f"agent:a{member}:team:{team}", keyed=member % 2 == 1)
-            for team in self._teams
-            for member in range(SESSIONS_PER_TEAM)
-        ]
-        self.followers = {
-            team: Follower(lambda: random.choice(self._urls), f"/api/teams/{team}/chat/stream") for team in self._teams
-        }
+        self.streams = [_stream(number, self._url) for number in range(streams)]
+        self.sessions = [session for stream in self.streams for session in stream.sessions]
 
     @property
     def acknowledged(self) -> int:
@@ -82,16 +85,15 @@ class Load:
         return sum(len(session.acknowledged) for session in self.sessions) // 2
 
     @asynccontextmanager
-    async def running(self, *, reading: bool = True) -> AsyncIterator[None]:
+    async def running(self) -> AsyncIterator[None]:
         """The load is on inside the context; at its end every turn under way gets acknowledged."""
         async with api(*self._urls, outcomes=self.outcomes) as client, anyio.create_task_group() as tasks:
             for session in self.sessions:
                 tasks.start_soon(self._write, client, session)
-            for follower in self.followers.values():
-                tasks.start_soon(follower.run)
-            if reading:
-                for session in self.sessions:
-                    tasks.start_soon(self._read, client, session)
+            for stream in self.streams:
+                tasks.start_soon(stream.follower.run)
+            for session in self.sessions:
+                tasks.start_soon(self._read, client, session)
             yield
             self._stopping = True
             await until(lambda: self._writing == 0, "every writer's last turn is acknowledged", within_s=60)
@@ -125,16 +127,16 @@ class Load:
                     assert session.position is not None
                     seen = await client.entry_ids(session.key, Turnlog_After=session.position)
                     assert seen == session.acknowledged, session.key
-        for team, follower in self.followers.items():
-            ids = [row for row, _ in follower.rows]
+        for stream in self.streams:
+            ids = [row for row, _ in stream.follower.rows]
             assert ids == sorted(set(ids))
-            for session in self._sessions_of(team):
-                assert follower.entry_ids_of(session.key) == session.acknowledged, session.key
+            for session in stream.sessions:
+                assert stream.follower.entry_ids_of(session.key) == session.acknowledged, session.key
 
     def counts(self) -> str:
         """What happened, for the report."""
         outcomes = ", ".join(f"{name}: {count}" for name, count in sorted(self.outcomes.items()))
-        connections = sum(follower.connections for follower in self.followers.values())
+        connections = sum(stream.follower.connections for stream in self.streams)
         return (
             f"{self.acknowledged} turns acknowledged, {self.resent} sent again, {self.reads} reads compared, "
             f"{connections} stream connections; answers: {outcomes}"
@@ -171,12 +173,21 @@ class Load:
             self.reads += 1
 
     async def _followers_caught_up(self) -> None:
-        for team, follower in self.followers.items():
-            wanted = sum(len(session.acknowledged) for session in self._sessions_of(team))
-            await until(
-                lambda follower=follower, wanted=wanted: len(follower.rows) >= wanted,  # type: ignore[misc]  # mypy can't infer lambdas with defaults
-                f"the stream of team {team} shows {wanted} rows",
-            )
+        for stream in self.streams:
+            await until(stream.is_complete, f"the stream of {stream.sessions[0].key} shows everything acknowledged")
 
-    def _sessions_of(self, team: str) -> list[Written]:
-        return [session for session in self.sessions if session.key.endswith(f":team:{team}")]
+    def _url(self) -> str:
+        return random.choice(self._urls)
+
+
+def _stream(number: int, url: Callable[[], str]) -> Stream:
+    """By turns a team's, an agent's and a room's; one of the two sessions is written with idempotency keys."""
+    kind = ("team", "agent", "room")[number % 3]
+    if kind == "agent":
+        path, keys = f"/api/agents/a{number}/chat/stream", [f"agent:a{number}:native", f"agent:a{number}:codex"]
+    else:
+        room = ":room:r1" if kind == "room" else ""
+        path = f"/api/teams/t{number}/chat/stream" + ("?roomId=r1" if room else "")
+        keys = [f"agent:a{member}:team:t{number}{room}" for member in range(2)]
+    sessions = [Written(key, keyed=member == 1) for member, key in enumerate(keys)]
+    return Stream(Follower(url, path), sessions)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.chaos.api import api, entry
 from tests.chaos.conftest import Report
-from tests.chaos.form import LONG, timeout_s, times
+from tests.chaos.form import LONG, timeout_s
 from tests.chaos.installations import Installation
 from tests.chaos.load import Load
 from tests.chaos.own_postgres import OwnPostgres, own_postgres
@@ -20,12 +20,12 @@ from tests.turnlog_process import TurnlogProcess
 
 APPEND_TIMEOUT_MS = 2_000
 READ_WAIT_MS = 2_000
-STANDSTILL_S = 60.0 if LONG else 4.0
+STANDSTILL_S = 60.0 if LONG else 3.0
 DEAD_S = 3.0
 STATEMENT_S = 35.0
 """How long a statement may go without an answer (`infra/postgres_connection.py`)."""
 LONGEST_ANSWER_S = STATEMENT_S + (APPEND_TIMEOUT_MS + READ_WAIT_MS) / 1000 + 5
-ROUNDS = times(2)
+ROUNDS = 6 if LONG else 1
 WAITS = {"append_timeout_ms": str(APPEND_TIMEOUT_MS), "read_wait_ms": str(READ_WAIT_MS), "partitions": "4"}
 
 
@@ -75,7 +75,7 @@ async def test_a_database_that_stands_still_or_dies_loses_nothing_and_needs_no_r
 ) -> None:
     server = installation.process()
     await server.start()
-    load = Load([server.url], teams=2)
+    load = Load([server.url], streams=2)
     async with load.running():
         for _ in range(ROUNDS):
             await load.more(20)
@@ -105,7 +105,7 @@ async def test_a_broker_that_dies_loses_nothing_and_needs_no_restart(
 ) -> None:
     server = on_own_broker.process()
     await server.start()
-    load = Load([server.url], teams=4)
+    load = Load([server.url], streams=4)
     async with load.running():
         for _ in range(ROUNDS):
             await load.more(20)

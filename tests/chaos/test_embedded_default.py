@@ -50,9 +50,9 @@ async def test_killed_with_its_postgres_it_starts_again_with_everything_acknowle
 @pytest.mark.timeout(timeout_s(120))
 async def test_sigterm_under_load_ends_in_time_and_loses_nothing(embedded: Installation, report: Report) -> None:
     server = embedded.process()
-    load = Load([server.url], teams=2)
+    load = Load([server.url], streams=2)
     slowest_s = 0.0
-    rounds = times(3)
+    rounds = times(2)
     await server.start()
     async with load.running():
         for _ in range(rounds):

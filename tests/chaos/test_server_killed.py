@@ -21,7 +21,7 @@ async def test_whatever_was_acknowledged_before_a_kill_is_there_once_and_in_orde
     installation: Installation, report: Report
 ) -> None:
     server = installation.process()
-    load = Load([server.url], teams=3)
+    load = Load([server.url], streams=3)
     with_postgres = 0
     await server.start()
     async with load.running():

@@ -33,7 +33,7 @@ async def test_projectors_killed_at_random_leave_reads_right_and_streams_whole(
     for projector in projectors:
         await projector.launch()
     await server.start()
-    load = Load([server.url], teams=4)
+    load = Load([server.url], streams=4)
     slowest_s = await _killed_in_turn(load, projectors)
     await load.check()
     for projector in projectors:
@@ -51,7 +51,7 @@ async def test_two_servers_share_one_postgres_log_while_either_is_killed(
     servers = [on_postgres.process(), on_postgres.process()]
     for server in servers:
         await server.start()
-    load = Load([server.url for server in servers], teams=3)
+    load = Load([server.url for server in servers], streams=3)
     slowest_s = await _killed_in_turn(load, servers)
     for server in servers:
         await server.ready()
