@@ -21,6 +21,8 @@ from turnlog.infra.postgres_errors import DRIVER_ERRORS, connection_was_lost, tr
 
 ACQUIRE_S = 10.0
 CLOSE_S = 5.0
+READ_S = 10.0
+"""How long a request waits for one answer of the database, a second try included; then it is answered without."""
 _IDLE_S = 300.0
 _OTHER_POOL_SIZE = 4
 _NO_REPLACEMENT = 1_000_000_000
@@ -140,18 +142,20 @@ class Database:
     async def read(self, query: Callable[[Connection], Awaitable[T]]) -> T:
         """Run an idempotent read, and once more if its connection turns out to be gone (a restart, a lost idle one).
 
-        Idle connections end together more often than not, so the second try takes a new one.
+        Idle connections end together more often than not, so the second try takes a new one. Raises Unavailable after
+        `READ_S` (and `CLOSE_S`, to get rid of the connection).
         """
-        try:
+        with translated(), anyio.fail_after(READ_S):
+            try:
+                async with self.connection() as connection:
+                    return await query(connection)
+            except Unavailable as error:
+                if not connection_was_lost(error):
+                    raise
+            if None in self._pools:
+                await self._pools[None].expire_connections()
             async with self.connection() as connection:
                 return await query(connection)
-        except Unavailable as error:
-            if not connection_was_lost(error):
-                raise
-        if None in self._pools:
-            await self._pools[None].expire_connections()
-        async with self.connection() as connection:
-            return await query(connection)
 
     async def refresh_generation(self) -> int:
         """Look which generation is live now; `connection` is of that one from here on. Returns it.

@@ -5,7 +5,7 @@ import threading
 
 import structlog
 
-RESERVE_S = 0.5
+RESERVE_S = 1.0
 """For what comes after the process: an embedded PostgreSQL notices its end, and closes in order."""
 
 _log = structlog.get_logger(__name__)
