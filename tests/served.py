@@ -1,8 +1,8 @@
 """A pytest plugin: running servers to talk to over a socket, each on both logs.
 
 `api` talks to a server with default settings, shared by the whole run: tests use session keys of their own. `guarded`
-talks to one with an access token, the default rate limit and quick keepalives. `disturbed` talks to one of the module's
-own, which a test may kill, cut off from its database or join by other processes, and leaves running.
+talks to one with an access token, the default rate limit and quick keepalives. `disturbed` talks to one that a
+test may kill, cut off from its database or join by other processes, and leaves running.
 """
 
 import uuid
@@ -21,6 +21,7 @@ from turnlog.projections.tables import LEDGER_SCHEMA, generation_schema
 
 TOKEN = "tok-en_1.~"
 GUARDED = {"access_token": TOKEN, "rate_limit": "3000", "keepalive_s": "1", "read_wait_ms": "2000"}
+IMPATIENT = {"append_timeout_ms": "4000", "read_wait_ms": "3000"}
 PARTITIONS = "3"
 
 
@@ -102,14 +103,14 @@ async def guarded(
         yield found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 async def disturbed(
     postgres_server: Database,
     template_database: Database,
     log_settings: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Api]:
-    """Talks to the module's own server."""
+    """Talks to the run's server that tests disturb, which gives up waiting sooner than others."""
     directory = tmp_path_factory.mktemp("disturbed")
     async with serving(postgres_server, template_database, log_settings, directory, append_timeout_ms="5000") as found:
         yield found

@@ -64,37 +64,33 @@ async def test_a_database_out_of_reach_is_500_and_comes_back(disturbed: Api, pos
     assert await disturbed.entries(saved) == [entry(2)]
 
 
-async def test_an_idempotency_key_outlives_a_restart(disturbed: Api) -> None:
-    team, again = fresh("t"), fresh("again-")
-    key = f"agent:a:team:{team}"
-
-    async def write() -> list[Answer]:
-        return [
-            await disturbed.save(key, entry(1), idempotency_key=again),
-            await disturbed.reset(key, idempotency_key=again),
-            await disturbed.save_resume(key, "r", idempotency_key=again),
-            await disturbed.clear(team, idempotency_key=again),
-        ]
-
-    first = await write()
-    assert await disturbed.process.stop() == 0
-    await disturbed.process.start()
-    for before, after in zip(first, await write(), strict=True):
-        assert (after.status, after.body) == (200, before.body)
-        assert after.headers["turnlog-position"] == before.headers["turnlog-position"]
-    assert await disturbed.entries(key) == []
-
-
-async def test_pages_row_ids_and_resume_points_are_the_same_after_a_kill(disturbed: Api) -> None:
-    key = agent_key()
+async def test_pages_resume_points_and_idempotency_keys_outlive_a_kill(disturbed: Api) -> None:
+    key, team, again = agent_key(), fresh("t"), fresh("again-")
+    member = f"agent:a:team:{team}"
     for number in range(20):
         await disturbed.save(key, entry(number))
     await disturbed.save_resume(key, "r")
     await disturbed.reset(f"{key}x")
-    before = [(await disturbed.page(key, limit=7)).body, (await disturbed.resume(key)).body]
+
+    async def pages() -> list[bytes]:
+        return [(await disturbed.page(key, limit=7)).body, (await disturbed.resume(key)).body]
+
+    async def write() -> list[Answer]:
+        return [
+            await disturbed.save(member, entry(1), idempotency_key=again),
+            await disturbed.reset(member, idempotency_key=again),
+            await disturbed.save_resume(member, "r", idempotency_key=again),
+            await disturbed.clear(team, idempotency_key=again),
+        ]
+
+    shown, first = await pages(), await write()
     await disturbed.process.kill()
     await disturbed.process.start()
-    assert [(await disturbed.page(key, limit=7)).body, (await disturbed.resume(key)).body] == before
+    assert await pages() == shown
+    for before, after in zip(first, await write(), strict=True):
+        assert (after.status, after.body) == (200, before.body)
+        assert after.headers["turnlog-position"] == before.headers["turnlog-position"]
+    assert await disturbed.entries(member) == []
 
 
 async def test_what_one_process_writes_another_shows(disturbed: Api, tmp_path: Path) -> None:
