@@ -19,7 +19,10 @@ SELECT {_COLUMNS} FROM requests AS r LEFT JOIN fences AS f ON f.session_id = r.s
 _BY_KEY = f"""
 SELECT c.next_offset, {_COLUMNS}
 FROM checkpoints AS c
-LEFT JOIN LATERAL (SELECT * FROM requests WHERE key_hash = $1 ORDER BY position LIMIT 1) AS r ON true
+LEFT JOIN LATERAL (
+  -- A duplicate's verdict stands at the position of the first, and says less.
+  SELECT * FROM requests WHERE key_hash = $1 ORDER BY position, first_event_id IS NOT NULL LIMIT 1
+) AS r ON true
 LEFT JOIN fences AS f ON f.session_id = r.subject_id
 WHERE c.generation = {OF_THE_TABLES} AND c.partition = $2
 """  # noqa: S608 - column names are constants of this module

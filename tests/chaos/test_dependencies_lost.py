@@ -135,6 +135,7 @@ async def test_while_the_database_stands_still_requests_are_answered_and_sigterm
     key = "agent:a1:native"
     async with api(server.url) as client:
         assert (await client.save(key, entry("e1"))).status == 200
+        assert await client.entry_ids(key) == ["e1"]
         postgres.freeze()
         answers = await race(
             client.save(key, entry("e2")), client.save(key, entry("e3"), Idempotency_Key="k3"), client.page(key)
