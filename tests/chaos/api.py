@@ -13,7 +13,7 @@ ANSWER_S = 60.0
 """No answer may take longer, whatever is broken; the server's own bounds are below."""
 CONNECT_S = 5.0
 PAUSE_S = 0.05
-DOWN_S = 0.2
+DOWN_S = 0.4
 """Pause after a call that wasn't answered: a start needs the processor more than its clients do."""
 UNAVAILABLE = (500, 503)
 PATH = "/api/chat-history"

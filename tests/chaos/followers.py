@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import httpx
 
-RECONNECT_S = 0.1
+RECONNECT_S = 0.3
 
 
 class Follower:

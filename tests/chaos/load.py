@@ -157,7 +157,7 @@ class Load:
 
     async def _read(self, client: Api, session: Written) -> None:
         while True:
-            await anyio.sleep(random.uniform(0, 2 * DOWN_S))
+            await anyio.sleep(random.uniform(0, DOWN_S))
             if session.position is None:
                 continue
             acknowledged = len(session.acknowledged)

@@ -291,7 +291,7 @@ def test_reads_and_tables_equal_a_plain_model_after_every_step(
         run_state_machine_as_test(
             Counted,
             settings=settings(
-                max_examples=times(16),
+                max_examples=times(12),
                 stateful_step_count=40,
                 deadline=None,
                 derandomize=not LONG,

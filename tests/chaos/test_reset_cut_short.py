@@ -9,8 +9,8 @@ from tests.chaos.form import LONG, timeout_s
 from tests.chaos.installations import Installation
 from tests.chaos.parameters import BOTH_EXTERNAL
 
-CUTS = ("after-commit:1", "after-fold:2", "after-commit:3")
-MORE_CUTS = ("after-fold:1", "after-commit:2", "after-fold:3") if LONG else ()
+CUTS = ("after-commit:1", "after-fold:2")
+MORE_CUTS = ("after-fold:1", "after-commit:2", "after-fold:3", "after-commit:3") if LONG else ()
 """Every reset is a batch of its own, for the next one is appended once it is applied."""
 
 
@@ -45,7 +45,7 @@ async def test_a_reset_over_three_streams_that_was_cut_is_finished_by_its_retry(
             assert await _resets(installation, keys) == dict.fromkeys(keys, 1)
     assert await server.stop() == 0
     await installation.verify()
-    assert set(done_before) >= {1, 2, 3}, done_before
+    assert set(done_before) >= {1, 2}, done_before
     report(f"{len(done_before)} SIGKILLs; streams already reset when the retry came: {done_before}")
 
 

@@ -17,7 +17,7 @@ from tests.chaos.racing import race
 from tests.chaos.waiting import until
 from tests.turnlog_process import TurnlogProcess
 
-KILLS = times(6)
+KILLS = times(4)
 TURNS_BETWEEN = 20
 TAKEOVER_S = 30 * LEASE_MS / 1000
 """Far above the lease, far below what a person would wait: a process start on a busy machine fits in."""
