@@ -129,11 +129,13 @@ async def _run(names: list[str], report: Path | None) -> int:
 def main() -> int:
     """Run the rows named on the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("rows", nargs="*", choices=[*ROWS, []], default=list(ROWS), help="rows to run (all)")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"rows to run, of {', '.join(ROWS)} (all)")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the results table into this page")
     options = parser.parse_args()
+    if unknown := sorted(set(options.rows) - set(ROWS)):
+        parser.error(f"no such row: {', '.join(unknown)}")
     configure_logging("warning", "auto")
-    return anyio.run(_run, options.rows, options.write, backend_options={"use_uvloop": True})
+    return anyio.run(_run, options.rows or list(ROWS), options.write, backend_options={"use_uvloop": True})
 
 
 if __name__ == "__main__":
