@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from turnlog.domain.fold_effects import AttachmentRow
+from turnlog.domain.fold.effects import AttachmentRow
 from turnlog.projections.statement import Statement, columns
 
 _INSERT = """

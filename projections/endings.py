@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from turnlog.domain.fold_effects import EndingRow
+from turnlog.domain.fold.effects import EndingRow
 from turnlog.projections.statement import Statement, columns
 
 _INSERT = """

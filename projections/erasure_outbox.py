@@ -6,7 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from turnlog.domain.events import RecordKey
-from turnlog.domain.fold_effects import OutboxRow
+from turnlog.domain.fold.effects import OutboxRow
 from turnlog.projections.event_index import TAKE_ERASABLE
 from turnlog.projections.statement import Connection, Statement, columns
 

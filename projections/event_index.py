@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from turnlog.domain.events import EventType
-from turnlog.domain.fold_effects import IndexRow
+from turnlog.domain.fold.effects import IndexRow
 from turnlog.projections.statement import Statement, columns
 
 _ROW = "ROW(subject_id, type, event_id, position, status, key_hash)"

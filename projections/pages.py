@@ -9,7 +9,7 @@ from uuid import UUID
 
 import asyncpg
 
-from turnlog.domain.fold_state import Placement
+from turnlog.domain.fold.state import Placement
 from turnlog.domain.positions import ROWS_PER_EVENT
 from turnlog.projections.checkpoints import OF_THE_TABLES
 from turnlog.projections.statement import Connection

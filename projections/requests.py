@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from turnlog.domain.fold_effects import Verdict
+from turnlog.domain.fold.effects import Verdict
 from turnlog.projections.statement import Connection, Statement, columns
 
 _INSERT = """

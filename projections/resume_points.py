@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from turnlog.domain.fold_state import ResumePoint
+from turnlog.domain.fold.state import ResumePoint
 from turnlog.projections.statement import Statement, columns
 
 _UPSERT = """

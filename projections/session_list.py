@@ -3,7 +3,7 @@
 from typing import NamedTuple
 from uuid import UUID
 
-from turnlog.domain.fold_state import ResumePoint
+from turnlog.domain.fold.state import ResumePoint
 from turnlog.domain.session_key import Scope
 from turnlog.projections.statement import Connection
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from turnlog.domain.fold_state import Fork, Lease, ResumePoint, SessionState
+from turnlog.domain.fold.state import Fork, Lease, ResumePoint, SessionState
 from turnlog.domain.session_key import ALL, GENERAL, Scope, agent_id_of, parse_team_key
 from turnlog.projections.statement import Statement, columns
 

@@ -13,8 +13,8 @@ import asyncpg
 
 from turnlog.domain.errors import Fenced
 from turnlog.domain.events import EventType
-from turnlog.domain.fold_effects import Effects
-from turnlog.domain.fold_state import Judged, Loaded, Touched
+from turnlog.domain.fold.effects import Effects
+from turnlog.domain.fold.state import Judged, Loaded, Touched
 from turnlog.domain.session_key import Scope
 from turnlog.projections import (
     agent_messages,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from turnlog.domain.fold_effects import EntryRow
+from turnlog.domain.fold.effects import EntryRow
 from turnlog.projections.statement import Statement, columns
 
 LOAD_HASHES = """

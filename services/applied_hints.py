@@ -11,7 +11,7 @@ import anyio
 import structlog
 
 from turnlog.domain.errors import Unavailable
-from turnlog.domain.fold_effects import EndingKind, SessionChange
+from turnlog.domain.fold.effects import EndingKind, SessionChange
 from turnlog.domain.positions import Position, parse_position
 from turnlog.infra.postgres import Database
 from turnlog.projections import checkpoints

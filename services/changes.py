@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import anyio
 import msgspec
 
-from turnlog.domain.fold_effects import SessionChange
+from turnlog.domain.fold.effects import SessionChange
 from turnlog.domain.positions import Position
 from turnlog.domain.session_key import agent_id_of, parse_team_key
 from turnlog.domain.stream_selection import StreamSelection

@@ -8,7 +8,7 @@ import structlog
 from anyio.abc import TaskStatus
 
 from turnlog.domain.errors import BadInput, Unavailable
-from turnlog.domain.fold_effects import SessionChange
+from turnlog.domain.fold.effects import SessionChange
 from turnlog.domain.positions import parse_position
 from turnlog.infra.postgres import Database
 from turnlog.projections import checkpoints

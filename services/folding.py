@@ -8,10 +8,10 @@ import anyio.lowlevel
 
 from turnlog.domain.errors import Bug, Unfoldable
 from turnlog.domain.events import Record
-from turnlog.domain.fold import fold
-from turnlog.domain.fold_decode import DecodedRecord, decode
-from turnlog.domain.fold_effects import Effects
-from turnlog.domain.fold_state import Loaded
+from turnlog.domain.fold.decode import DecodedRecord, decode
+from turnlog.domain.fold.effects import Effects
+from turnlog.domain.fold.judge import fold
+from turnlog.domain.fold.state import Loaded
 
 DECODED_AT_ONCE = 64
 """Records decoded before other tasks get a turn."""

@@ -13,8 +13,8 @@ import structlog
 from turnlog.domain.errors import RETRIABLE, Bug, Fenced, Misconfigured, TurnlogError
 from turnlog.domain.event_log import EventLog
 from turnlog.domain.events import Batch
-from turnlog.domain.fold_effects import SessionChange
-from turnlog.domain.fold_touched import touched
+from turnlog.domain.fold.effects import SessionChange
+from turnlog.domain.fold.touched import touched
 from turnlog.infra.postgres import Database
 from turnlog.projections import checkpoints, state_store
 from turnlog.projections.checkpoints import Held

@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from turnlog.domain.errors import Misconfigured, Unavailable
 from turnlog.domain.event_log import EventLog
-from turnlog.domain.fold_effects import SessionChange
+from turnlog.domain.fold.effects import SessionChange
 from turnlog.infra.postgres import Database
 from turnlog.projections import checkpoints, projector_members
 from turnlog.projections.checkpoints import Held

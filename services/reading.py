@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from turnlog.domain.errors import BadInput
 from turnlog.domain.event_log import EventLog
-from turnlog.domain.fold_state import ResumePoint
+from turnlog.domain.fold.state import ResumePoint
 from turnlog.domain.partitioning import partition_of
 from turnlog.domain.positions import Position
 from turnlog.domain.session_key import is_reserved, scopes_of, session_id, stream_of

@@ -9,7 +9,7 @@ from uuid import UUID
 from turnlog.domain.errors import Bug, Unavailable, Unfoldable
 from turnlog.domain.event_log import EventLog
 from turnlog.domain.events import Record
-from turnlog.domain.fold_touched import touched
+from turnlog.domain.fold.touched import touched
 from turnlog.infra.postgres import Database
 from turnlog.projections import state_store
 from turnlog.services.failpoints import failpoint

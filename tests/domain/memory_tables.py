@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from turnlog.domain.events import EventType, Record
-from turnlog.domain.fold import fold
-from turnlog.domain.fold_decode import decode
-from turnlog.domain.fold_effects import (
+from turnlog.domain.fold.decode import decode
+from turnlog.domain.fold.effects import (
     AttachmentRow,
     Effects,
     EndingRow,
@@ -23,8 +22,9 @@ from turnlog.domain.fold_effects import (
     OutboxRow,
     Verdict,
 )
-from turnlog.domain.fold_state import Judged, Loaded, SessionState, Touched
-from turnlog.domain.fold_touched import touched
+from turnlog.domain.fold.judge import fold
+from turnlog.domain.fold.state import Judged, Loaded, SessionState, Touched
+from turnlog.domain.fold.touched import touched
 from turnlog.domain.session_key import Scope, scopes_of
 
 K = TypeVar("K", bound=Hashable)

@@ -14,8 +14,8 @@ from tests.domain.memory_tables import MemoryTables
 from turnlog.domain import event_data as d
 from turnlog.domain.event_json import DATA_TYPES, encode_data
 from turnlog.domain.events import Event, Record, RecordKey
-from turnlog.domain.fold_effects import Effects, EntryRow, MessagesRow, Verdict
-from turnlog.domain.fold_state import SessionState
+from turnlog.domain.fold.effects import Effects, EntryRow, MessagesRow, Verdict
+from turnlog.domain.fold.state import SessionState
 from turnlog.domain.positions import Position
 from turnlog.domain.session_key import Scope, session_id, stream_of, team_stream
 

@@ -4,8 +4,8 @@ import pytest
 
 from tests.domain.story import GENERAL_A, GENERAL_B, OTHER_ROOM, OTHER_TEAM, ROOM_A, K, Story, raws
 from turnlog.domain.event_data import SessionDeleted
-from turnlog.domain.fold_effects import EndingKind
-from turnlog.domain.fold_state import Placement
+from turnlog.domain.fold.effects import EndingKind
+from turnlog.domain.fold.state import Placement
 from turnlog.domain.positions import last_row_id, row_id
 from turnlog.domain.session_key import Scope, session_id
 

@@ -9,7 +9,7 @@ from tests.domain.memory_tables import MemoryTables
 from tests.domain.story import GENERAL_A, K, Story, raws
 from turnlog.domain.event_data import Genesis, Tick
 from turnlog.domain.events import RecordKey
-from turnlog.domain.fold_effects import Effects, OutboxRow
+from turnlog.domain.fold.effects import Effects, OutboxRow
 from turnlog.domain.session_key import session_id
 
 DEAD = UUID(int=0xDEAD)

@@ -4,8 +4,8 @@ A story's records land 1,000 ms apart.
 """
 
 from tests.domain.story import GENERAL_A, K, Story, raws
-from turnlog.domain.fold_lease import ask, release, unexpired
-from turnlog.domain.fold_state import Lease, Placement
+from turnlog.domain.fold.lease import ask, release, unexpired
+from turnlog.domain.fold.state import Lease, Placement
 
 
 def test_a_run_takes_a_free_lease_and_leaves_its_prompt(story: Story) -> None:

@@ -1,8 +1,8 @@
 """Restores, resume points, forks and attachments (fold.md, "By type")."""
 
 from tests.domain.story import GENERAL_A, OTHER_TEAM, K, Story, raws
-from turnlog.domain.fold_effects import AttachmentRow
-from turnlog.domain.fold_state import Fork, Placement, ResumePoint
+from turnlog.domain.fold.effects import AttachmentRow
+from turnlog.domain.fold.state import Fork, Placement, ResumePoint
 from turnlog.domain.positions import row_id
 from turnlog.domain.session_key import session_id
 

@@ -11,7 +11,7 @@ from turnlog.domain import event_data as d
 from turnlog.domain.errors import Unfoldable
 from turnlog.domain.event_json import DATA_TYPES, encode_data
 from turnlog.domain.events import Event, EventType, Record
-from turnlog.domain.fold_decode import decode
+from turnlog.domain.fold.decode import decode
 from turnlog.domain.positions import ROWS_PER_EVENT, Position
 from turnlog.domain.session_key import stream_of
 

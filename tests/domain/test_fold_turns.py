@@ -4,7 +4,7 @@ import pytest
 
 from tests.domain.story import GENERAL_A, K, Story, entries, raws
 from turnlog.domain.event_data import ResumePointData
-from turnlog.domain.fold_state import Placement, ResumePoint
+from turnlog.domain.fold.state import Placement, ResumePoint
 from turnlog.domain.positions import ROWS_PER_EVENT, last_row_id, offset_of, row_id
 
 POINT = ResumePointData("codex", "r1")

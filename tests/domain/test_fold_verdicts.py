@@ -5,7 +5,7 @@ from uuid import UUID
 from tests.domain.story import GENERAL_A, K, Story
 from turnlog.domain.event_data import ErasureCompleted, QuarantineDecided
 from turnlog.domain.events import EventType, RecordKey
-from turnlog.domain.fold_effects import IndexRow
+from turnlog.domain.fold.effects import IndexRow
 from turnlog.domain.session_key import Scope, session_id
 
 HASH = b"h" * 32

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from turnlog.domain.entries import Entry
 from turnlog.domain.errors import TurnlogError
-from turnlog.domain.fold_effects import SessionChange
-from turnlog.domain.fold_state import ResumePoint
+from turnlog.domain.fold.effects import SessionChange
+from turnlog.domain.fold.state import ResumePoint
 from turnlog.domain.positions import Position, row_id
 from turnlog.domain.stream_selection import StreamSelection
 from turnlog.projections.pages import MergedRows

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from turnlog.domain.fold_effects import SessionChange
+from turnlog.domain.fold.effects import SessionChange
 from turnlog.domain.stream_selection import StreamSelection
 from turnlog.services.changes import ChangeHub, Notice, Subscription, selection_of
 

@@ -13,7 +13,7 @@ from tests.http.running import Running, running, until
 from tests.http.stand_ins import Tables
 from tests.http.stream_reader import StreamReader, stream
 from turnlog.domain.errors import Unavailable
-from turnlog.domain.fold_effects import EndingKind, SessionChange
+from turnlog.domain.fold.effects import EndingKind, SessionChange
 from turnlog.domain.stream_selection import StreamSelection
 from turnlog.services.http.options import HttpOptions
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.log_settings import turn
 from turnlog.domain.errors import BadInput, Unfoldable
 from turnlog.domain.events import NO_KEY, Event, EventType, Record
-from turnlog.domain.fold_decode import decode
+from turnlog.domain.fold.decode import decode
 from turnlog.domain.partitioning import partition_of
 from turnlog.domain.positions import Position
 from turnlog.infra.cloud_events import decode_key, decode_record, encode_headers, encode_key, format_time, source_of

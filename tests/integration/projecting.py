@@ -12,7 +12,7 @@ from tests.integration.table_dump import Dump, dump, expected_dump, expected_out
 from turnlog.domain.errors import Unavailable
 from turnlog.domain.event_log import EventLog
 from turnlog.domain.events import Batch, Record
-from turnlog.domain.fold_effects import SessionChange
+from turnlog.domain.fold.effects import SessionChange
 from turnlog.infra.postgres import Database
 from turnlog.projections import checkpoints
 from turnlog.services.applied import AppliedPositions

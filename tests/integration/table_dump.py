@@ -10,8 +10,8 @@ from uuid import UUID
 import asyncpg
 
 from tests.domain.memory_tables import MemoryTables
-from turnlog.domain.fold_effects import Effects, Verdict
-from turnlog.domain.fold_state import SessionState
+from turnlog.domain.fold.effects import Effects, Verdict
+from turnlog.domain.fold.state import SessionState
 from turnlog.domain.session_key import agent_id_of, parse_team_key
 from turnlog.projections.tables import PROJECTION_TABLES
 

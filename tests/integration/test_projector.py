@@ -25,7 +25,7 @@ from tests.memory_log import MemoryLog
 from tests.postgres_server import Database as ServerDatabase
 from turnlog.domain import event_data as d
 from turnlog.domain.errors import Misconfigured, Unavailable
-from turnlog.domain.fold_effects import EndingKind, SessionChange
+from turnlog.domain.fold.effects import EndingKind, SessionChange
 from turnlog.domain.partitioning import partition_of
 from turnlog.domain.positions import Position
 from turnlog.infra.postgres import Database

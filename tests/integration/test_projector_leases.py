@@ -25,9 +25,9 @@ from tests.integration.table_dump import dump, expected_dump
 from tests.memory_log import MemoryLog
 from turnlog.domain.errors import Fenced
 from turnlog.domain.events import Batch
-from turnlog.domain.fold import fold
-from turnlog.domain.fold_decode import DecodedRecord, decode
-from turnlog.domain.fold_touched import touched
+from turnlog.domain.fold.decode import DecodedRecord, decode
+from turnlog.domain.fold.judge import fold
+from turnlog.domain.fold.touched import touched
 from turnlog.infra.postgres import Database
 from turnlog.projections import checkpoints, generations, projector_members, state_store
 from turnlog.projections.checkpoints import Held

@@ -24,10 +24,10 @@ from tests.model.comparison import real_record
 from tests.model.generator import written
 from tests.model.hostile_values import KEYS
 from turnlog.domain.events import Record
-from turnlog.domain.fold import fold
-from turnlog.domain.fold_decode import decode
-from turnlog.domain.fold_effects import Effects
-from turnlog.domain.fold_touched import touched
+from turnlog.domain.fold.decode import decode
+from turnlog.domain.fold.effects import Effects
+from turnlog.domain.fold.judge import fold
+from turnlog.domain.fold.touched import touched
 from turnlog.domain.session_key import Scope, session_id
 from turnlog.infra.postgres import Database
 from turnlog.projections import sessions, state_store

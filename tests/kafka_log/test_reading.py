@@ -12,7 +12,7 @@ from tests.kafka_log.topics import raw_records, write_raw
 from tests.log_settings import KafkaLogSettings, append_all, read_all, turn
 from turnlog.domain.errors import Misconfigured, Unfoldable
 from turnlog.domain.events import Event, RecordKey
-from turnlog.domain.fold_decode import decode
+from turnlog.domain.fold.decode import decode
 from turnlog.domain.partitioning import partition_of
 from turnlog.infra.cloud_events import encode_headers, encode_key, source_of
 from turnlog.infra.kafka_log import KafkaLog

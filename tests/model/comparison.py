@@ -9,7 +9,7 @@ from tests.domain.memory_tables import MemoryTables
 from tests.model.naive_fold import NaiveFold
 from tests.model.naive_records import LogRecord, subject_id
 from turnlog.domain.events import Event, Record, RecordKey
-from turnlog.domain.fold_effects import (
+from turnlog.domain.fold.effects import (
     AttachmentRow,
     Effects,
     EndingRow,
@@ -19,7 +19,7 @@ from turnlog.domain.fold_effects import (
     OutboxRow,
     Verdict,
 )
-from turnlog.domain.fold_state import Fork, SessionState
+from turnlog.domain.fold.state import Fork, SessionState
 from turnlog.domain.positions import Position
 from turnlog.domain.session_key import Scope
 

@@ -3,7 +3,7 @@
 import pytest
 
 from turnlog.domain.errors import BadInput
-from turnlog.domain.fold_effects import EndingKind
+from turnlog.domain.fold.effects import EndingKind
 from turnlog.services.applied_hints import EndingHint
 
 

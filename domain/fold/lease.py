@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from turnlog.domain.fold_state import Lease
+from turnlog.domain.fold.state import Lease
 
 Policy = Literal["reject", "enqueue", "interrupt"]
 

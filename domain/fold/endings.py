@@ -1,12 +1,12 @@
 """The three endings: reset, clear, delete (fold.md, "By type"). They touch no row, whatever a session's length."""
 
 from turnlog.domain.event_data import ChatCleared, ContextReset, SessionDeleted
-from turnlog.domain.fold_decode import DecodedRecord
-from turnlog.domain.fold_effects import EndingKind, EndingRow
-from turnlog.domain.fold_outcome import APPLIED, Outcome
-from turnlog.domain.fold_state import Placement
-from turnlog.domain.fold_turns import add_entries
-from turnlog.domain.fold_work import Work
+from turnlog.domain.fold.decode import DecodedRecord
+from turnlog.domain.fold.effects import EndingKind, EndingRow
+from turnlog.domain.fold.outcome import APPLIED, Outcome
+from turnlog.domain.fold.state import Placement
+from turnlog.domain.fold.turns import add_entries
+from turnlog.domain.fold.work import Work
 from turnlog.domain.positions import last_row_id
 from turnlog.domain.session_key import Scope
 

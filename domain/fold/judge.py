@@ -10,14 +10,14 @@ from uuid import UUID
 from turnlog.domain import event_data as d
 from turnlog.domain.errors import Bug
 from turnlog.domain.events import EventType
-from turnlog.domain.fold_decode import DecodedRecord
-from turnlog.domain.fold_effects import Effects, IndexRow, Verdict
-from turnlog.domain.fold_endings import clear_chat, delete_session, reset_context
-from turnlog.domain.fold_outcome import APPLIED, SESSION_DELETED, Outcome
-from turnlog.domain.fold_sessions import add_attachment, fork_session, restore_history, save_point
-from turnlog.domain.fold_state import Judged, Loaded, SessionState
-from turnlog.domain.fold_turns import append_turn, release_turn, start_turn
-from turnlog.domain.fold_work import Work
+from turnlog.domain.fold.decode import DecodedRecord
+from turnlog.domain.fold.effects import Effects, IndexRow, Verdict
+from turnlog.domain.fold.endings import clear_chat, delete_session, reset_context
+from turnlog.domain.fold.outcome import APPLIED, SESSION_DELETED, Outcome
+from turnlog.domain.fold.sessions import add_attachment, fork_session, restore_history, save_point
+from turnlog.domain.fold.state import Judged, Loaded, SessionState
+from turnlog.domain.fold.turns import append_turn, release_turn, start_turn
+from turnlog.domain.fold.work import Work
 from turnlog.domain.session_key import Scope
 
 _NEVER_JUDGED = (EventType.GENESIS, EventType.TICK)

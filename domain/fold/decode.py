@@ -15,7 +15,7 @@ from turnlog.domain.entries import entry_id_of
 from turnlog.domain.errors import BadInput, Unfoldable
 from turnlog.domain.event_json import decode_data
 from turnlog.domain.events import TYPES_BY_WIRE_NAME, Event, EventType, Record, RecordKey
-from turnlog.domain.fold_structure import check_structure
+from turnlog.domain.fold.structure import check_structure
 from turnlog.domain.session_key import check_name, entry_hash, session_id
 
 

@@ -1,12 +1,12 @@
 """Turns: what they add, where it stands, and who may run one (fold.md, "By type")."""
 
 from turnlog.domain.event_data import ResumePointData, TurnAppended, TurnReleased, TurnStarted
-from turnlog.domain.fold_decode import DecodedRecord
-from turnlog.domain.fold_effects import EntryRow, MessagesRow
-from turnlog.domain.fold_lease import ask, release
-from turnlog.domain.fold_outcome import APPLIED, CONTEXT_ENDED, NOT_THE_LAST, RUN_ACTIVE, Outcome
-from turnlog.domain.fold_state import Placement, ResumePoint, SessionState
-from turnlog.domain.fold_work import Work
+from turnlog.domain.fold.decode import DecodedRecord
+from turnlog.domain.fold.effects import EntryRow, MessagesRow
+from turnlog.domain.fold.lease import ask, release
+from turnlog.domain.fold.outcome import APPLIED, CONTEXT_ENDED, NOT_THE_LAST, RUN_ACTIVE, Outcome
+from turnlog.domain.fold.state import Placement, ResumePoint, SessionState
+from turnlog.domain.fold.work import Work
 from turnlog.domain.positions import ROWS_PER_EVENT, row_id
 
 

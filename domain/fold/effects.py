@@ -9,7 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from turnlog.domain.events import EventType, RecordKey
-from turnlog.domain.fold_state import Placement, SessionState
+from turnlog.domain.fold.state import Placement, SessionState
 from turnlog.domain.session_key import Scope
 
 

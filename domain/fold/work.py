@@ -2,9 +2,9 @@
 
 from uuid import UUID
 
-from turnlog.domain.fold_decode import DecodedRecord
-from turnlog.domain.fold_effects import Effects, EndingKind, OutboxRow, SessionChange
-from turnlog.domain.fold_state import Judged, Loaded, SessionState
+from turnlog.domain.fold.decode import DecodedRecord
+from turnlog.domain.fold.effects import Effects, EndingKind, OutboxRow, SessionChange
+from turnlog.domain.fold.state import Judged, Loaded, SessionState
 from turnlog.domain.positions import last_row_id, offset_of
 from turnlog.domain.session_key import Scope, scopes_of, session_id
 

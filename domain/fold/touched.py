@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from turnlog.domain import event_data as d
-from turnlog.domain.fold_decode import DecodedRecord
-from turnlog.domain.fold_state import Touched
+from turnlog.domain.fold.decode import DecodedRecord
+from turnlog.domain.fold.state import Touched
 from turnlog.domain.session_key import Scope, scopes_of, session_id
 
 

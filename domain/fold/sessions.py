@@ -7,12 +7,12 @@ from turnlog.domain.event_data import (
     ResumePointSaved,
     SessionForked,
 )
-from turnlog.domain.fold_decode import DecodedRecord
-from turnlog.domain.fold_effects import AttachmentRow
-from turnlog.domain.fold_outcome import ALREADY_LISTED, APPLIED, CONTEXT_ENDED, Outcome
-from turnlog.domain.fold_state import Fork, Placement, SessionState
-from turnlog.domain.fold_turns import add_messages, save_resume_point
-from turnlog.domain.fold_work import Work
+from turnlog.domain.fold.decode import DecodedRecord
+from turnlog.domain.fold.effects import AttachmentRow
+from turnlog.domain.fold.outcome import ALREADY_LISTED, APPLIED, CONTEXT_ENDED, Outcome
+from turnlog.domain.fold.state import Fork, Placement, SessionState
+from turnlog.domain.fold.turns import add_messages, save_resume_point
+from turnlog.domain.fold.work import Work
 from turnlog.domain.positions import row_id
 
 
