@@ -25,11 +25,11 @@ $(INSTALLED): requirements.lock pyproject.toml
 run: setup ## Run turnlog on http://127.0.0.1:18790 with the embedded PostgreSQL
 	@exec $(BIN)/turnlog serve
 
-test: setup ## Run all tests (a PostgreSQL comes along; Kafka by TURNLOG_TEST_KAFKA, Docker or Java)
-	$(BIN)/pytest
+test: setup ## Run the tests (a PostgreSQL comes along; Kafka by TURNLOG_TEST_KAFKA, Docker or Java)
+	$(BIN)/pytest --ignore=tests/chaos --numprocesses=auto --maxprocesses=4 --dist=worksteal
 
-chaos: setup ## Run the chaos tests ten times as long as `make test` does: kills, lost brokers and databases, races
-	TURNLOG_TEST_CHAOS=long $(BIN)/pytest tests/chaos
+chaos: setup ## Run the chaos tests: kills, lost brokers and databases, races (TURNLOG_TEST_CHAOS=long: ten times as long)
+	$(BIN)/pytest tests/chaos
 
 check: setup ## Check style, formatting, types, imports and the lock file
 	$(BIN)/ruff check

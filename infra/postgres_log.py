@@ -6,10 +6,10 @@ batch gathers. There is no linger time: the commit is the window.
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 import anyio
@@ -34,6 +34,8 @@ LAST_RETRY_S = 1.0
 POLL_FIRST_S = 0.01
 POLL_LAST_S = 0.1
 
+T = TypeVar("T")
+
 _log = structlog.get_logger(__name__)
 
 
@@ -42,6 +44,10 @@ class Connections(Protocol):
 
     def connection(self) -> AbstractAsyncContextManager[rows.Connection]:
         """One connection for one task."""
+        ...
+
+    async def read(self, query: Callable[[rows.Connection], Awaitable[T]]) -> T:
+        """What an idempotent query finds, also if the first connection for it turns out to be gone."""
         ...
 
 
@@ -142,8 +148,7 @@ class PostgresLog:
 
     async def end(self, partition: int) -> int:
         """See EventLog.end."""
-        async with self._database.connection() as connection:
-            return await rows.end(connection)
+        return await self._database.read(rows.end)
 
     async def erase(self, partition: int, records: Sequence[tuple[int, RecordKey]]) -> None:
         """See EventLog.erase."""

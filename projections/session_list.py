@@ -1,5 +1,6 @@
 """Listing sessions by key, a keyset page at a time, and reading one session's epoch and resume point."""
 
+import sys
 from typing import NamedTuple
 from uuid import UUID
 
@@ -10,11 +11,14 @@ from turnlog.projections.statement import Connection
 _LIST = """
 SELECT session_key, visible_entries, greatest(last_delete, last_clear, last_reset) AS epoch, last_activity_ms
 FROM sessions AS s
-WHERE session_key > $1 AND starts_with(session_key, $2) AND session_key >= $2
+WHERE session_key > $1 AND session_key >= $2 AND session_key < $4
   AND (total_entries > 0 OR total_messages > 0 OR fork_source IS NOT NULL
        OR EXISTS (SELECT FROM resume_points AS r WHERE r.session_id = s.session_id))
 ORDER BY session_key LIMIT $3
 """
+
+_BEYOND_EVERY_KEY = "\U0010ffff" * 257
+"""A key has at most 1,024 bytes, which are 256 of the greatest character."""
 
 _RESUME = """
 SELECT coalesce(greatest(s.last_delete, s.last_clear, s.last_reset),
@@ -40,7 +44,8 @@ class ListedSession(NamedTuple):
 
 async def listed(connection: Connection, prefix: str, after_key: str, limit: int) -> list[ListedSession]:
     """At most `limit` sessions whose key starts with `prefix` and sorts (bytewise) after `after_key`."""
-    return [ListedSession(*row) for row in await connection.fetch(_LIST, after_key, prefix, limit)]
+    found = await connection.fetch(_LIST, after_key, prefix, limit, _beyond(prefix))
+    return [ListedSession(*row) for row in found]
 
 
 async def resume_point(
@@ -52,3 +57,13 @@ async def resume_point(
         return None, 0
     epoch, runtime, resume_id, saved_ms, position = row
     return None if resume_id is None else ResumePoint(runtime, resume_id, saved_ms, position), epoch
+
+
+def _beyond(prefix: str) -> str:
+    """The least text that sorts bytewise after everything that begins so: an index reads to there and no further."""
+    for index in range(len(prefix) - 1, -1, -1):
+        following = ord(prefix[index]) + 1
+        if following <= sys.maxunicode:
+            # UTF-8 has no surrogates.
+            return prefix[:index] + chr(0xE000 if following == 0xD800 else following)
+    return _BEYOND_EVERY_KEY

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from blockbuster import blockbuster_ctx
 
-pytest_plugins = ["tests.postgres_server", "tests.kafka_server", "tests.served"]
+pytest_plugins = ["tests.postgres_server", "tests.kafka_server", "tests.served", "tests.counts"]
 
 _KEPT = ("TURNLOG_TEST_", "TURNLOG_KAFKA_CACHE")
 _ALLOWED_TO_BLOCK = (

@@ -9,10 +9,12 @@ import os
 import uuid
 from collections import Counter
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import pytest
+from xdist.workermanage import WorkerController
 
 from tests.kafka_local.jars import KafkaUnavailableError
 from tests.kafka_node import MakeNode, Node, find_node_maker, missing_message
@@ -24,6 +26,7 @@ _OWN_NODE_FIXTURES = {"kafka_broker"}
 _ANY_KAFKA_FIXTURES = {"kafka_bootstrap"} | _OWN_NODE_FIXTURES
 _MAKER = pytest.StashKey[MakeNode]()
 _NOT_RUN = pytest.StashKey[tuple[str, Counter[str]]]()
+_NOT_RUN_BY_WORKER = "turnlog_not_run"
 
 
 class KafkaBroker:
@@ -89,12 +92,34 @@ def _needs(item: pytest.Item, fixtures: set[str], external: str | None) -> bool:
     return marked or not fixtures.isdisjoint(getattr(item, "fixturenames", ()))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Several workers will share the run: the fetching of a broker is told here, where somebody sees it."""
+    if not os.environ.get("TURNLOG_TEST_KAFKA"):
+        with suppress(KafkaUnavailableError):
+            find_node_maker(config.pluginmanager.getplugin("terminalreporter").write_line)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController) -> None:
+    """A worker has ended: what it did not run (the same in each of them) is told by the process that has a terminal."""
+    told = getattr(node, "workeroutput", {}).get(_NOT_RUN_BY_WORKER)
+    if told is not None:
+        message, per_file = told
+        node.config.stash[_NOT_RUN] = (message, Counter(per_file))
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
     """Say in the very last lines what was not run, and fail the run if it had to."""
     yield
     not_run = session.config.stash.get(_NOT_RUN, None)
     if not_run is None:
+        return
+    output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        message, per_file = not_run
+        output[_NOT_RUN_BY_WORKER] = (message, dict(per_file))
         return
     required = os.environ.get("CI") or os.environ.get("TURNLOG_TEST_REQUIRE_KAFKA") == "1"
     if required:

@@ -47,6 +47,10 @@ class Rows(Protocol):
     def upto(self) -> int:
         """Applied row id bound."""
 
+    @property
+    def more(self) -> bool:
+        """True if the page was full."""
+
 
 class StreamReading(Protocol):
     """The part of `Reading` that streams need."""
@@ -87,7 +91,7 @@ class StreamPages:
         try:
             found = await self._reading.stream_page(selection, after_row=after_row, limit=limit)
             frames = [Frame(row, entry_frame(row, text.encode())) for row, text in found.rows]
-            flight.page = FramePage(frames, found.upto, len(frames) >= limit)
+            flight.page = FramePage(frames, found.upto, found.more)
             return flight.page
         finally:
             if self._flights.get(place) is flight:

@@ -1,7 +1,6 @@
-"""What the chaos tests run on, and the counts they print."""
+"""What the chaos tests run on."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -10,19 +9,6 @@ import pytest
 from tests.chaos.api import api
 from tests.chaos.installations import Installation, Pair, postgres_is_gone
 from tests.postgres_server import Database, cloned, temporary_data_dir
-
-Report = Callable[[str], None]
-
-
-@pytest.fixture
-def report(request: pytest.FixtureRequest) -> Iterator[Report]:
-    """Prints a line of counts at the end of the test, whatever is captured."""
-    lines: list[str] = []
-    yield lines.append
-    capture = request.config.pluginmanager.get_plugin("capturemanager")
-    with nullcontext() if capture is None else capture.global_and_fixture_disabled():
-        for line in lines:
-            print(f"\n  {request.node.name}: {line}", flush=True)  # noqa: T201 - what the test is for
 
 
 @pytest.fixture

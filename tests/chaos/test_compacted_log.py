@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from tests.chaos.api import api, entry
-from tests.chaos.conftest import Report
 from tests.chaos.installations import Installation, log_of
+from tests.counts import Report
 from tests.kafka_log.topics import QUICK_COMPACTION, make_topic, raw_records
 from tests.log_settings import KafkaLogSettings, turn
 from tests.postgres_server import Database

@@ -8,13 +8,13 @@ import httpx
 import pytest
 
 from tests.chaos.api import api, entry
-from tests.chaos.conftest import Report
 from tests.chaos.form import LONG, timeout_s
 from tests.chaos.installations import Installation
 from tests.chaos.load import Load
 from tests.chaos.own_postgres import OwnPostgres, own_postgres
 from tests.chaos.racing import race
 from tests.chaos.waiting import eventually
+from tests.counts import Report
 from tests.kafka_server import KafkaBroker
 from tests.postgres_server import Database
 from tests.turnlog_process import TurnlogProcess

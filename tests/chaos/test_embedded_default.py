@@ -11,11 +11,11 @@ import anyio
 import pytest
 
 from tests.chaos.api import Answer, Api, api, entry
-from tests.chaos.conftest import Report
 from tests.chaos.form import timeout_s, times
 from tests.chaos.installations import Installation, kill_with_children, postgres_below
 from tests.chaos.load import Load
 from tests.chaos.waiting import until
+from tests.counts import Report
 
 END_S = 10.0
 IN_FLIGHT = 24

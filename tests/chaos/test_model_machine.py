@@ -25,10 +25,10 @@ from hypothesis.stateful import (
 )
 
 from tests.chaos.composed import Composed
-from tests.chaos.conftest import Report
 from tests.chaos.form import LONG, timeout_s, times
 from tests.chaos.session_model import SessionModel
 from tests.chaos.tables_and_models import check_tables
+from tests.counts import Report
 from tests.log_settings import raw_event
 from tests.model.naive_records import stream_of
 from tests.postgres_server import Database

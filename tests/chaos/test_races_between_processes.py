@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from tests.chaos.api import Answer, entry
-from tests.chaos.conftest import Report
 from tests.chaos.form import timeout_s, times
 from tests.chaos.installations import Pair, log_of
 from tests.chaos.parameters import BOTH_PAIRS
 from tests.chaos.racing import race
+from tests.counts import Report
 from tests.log_settings import raw_event, turn
 from turnlog.domain.event_data import TurnAppended
 from turnlog.domain.event_json import encode_data

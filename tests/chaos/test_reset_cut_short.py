@@ -4,10 +4,10 @@ import asyncpg
 import pytest
 
 from tests.chaos.api import Answer, Api, api, entry
-from tests.chaos.conftest import Report
 from tests.chaos.form import LONG, timeout_s
 from tests.chaos.installations import Installation
 from tests.chaos.parameters import BOTH_EXTERNAL
+from tests.counts import Report
 
 CUTS = ("after-commit:1", "after-fold:2")
 MORE_CUTS = ("after-fold:1", "after-commit:2", "after-fold:3", "after-commit:3") if LONG else ()

@@ -5,11 +5,11 @@ import random
 import anyio
 import pytest
 
-from tests.chaos.conftest import Report
 from tests.chaos.form import timeout_s, times
 from tests.chaos.installations import Installation, kill_with_children
 from tests.chaos.load import Load
 from tests.chaos.parameters import BOTH_LOGS
+from tests.counts import Report
 
 KILLS = times(20)
 TURNS_BETWEEN = 8

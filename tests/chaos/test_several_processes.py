@@ -8,13 +8,13 @@ import anyio
 import pytest
 
 from tests.chaos.api import api, entry
-from tests.chaos.conftest import Report
 from tests.chaos.form import timeout_s, times
 from tests.chaos.installations import LEASE_MS, Installation
 from tests.chaos.load import Load
 from tests.chaos.parameters import BOTH_EXTERNAL
 from tests.chaos.racing import race
 from tests.chaos.waiting import until
+from tests.counts import Report
 from tests.turnlog_process import TurnlogProcess
 
 KILLS = times(4)

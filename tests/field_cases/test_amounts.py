@@ -23,6 +23,7 @@ from turnlog.projections import pages
 from turnlog.projections.tables import LEDGER_SCHEMA, generation_schema
 
 BATCH = 4_000
+MEBIBYTE = 1024 * 1024
 
 
 async def grow(api: Api, key: str, start: int, end: int) -> None:
@@ -177,3 +178,21 @@ async def test_c32_what_is_stored_grows_with_what_was_sent(on_postgres: Api, res
     assert grown[200] / grown[100] < 2.3, grown
     # Once in the log as sent, once in the tables.
     assert grown[200] < 200 * 2_800 * (2 + resent), grown
+
+
+async def test_c30_a_page_of_big_entries_ends_early_and_walks_and_streams_go_on_from_there(api: Api) -> None:
+    name = fresh("a")
+    key = f"agent:{name}:native"
+    # As much as one request may carry, and together more than a page does.
+    count = pages.PAGE_BYTES // MEBIBYTE + 3
+    for number in range(count):
+        assert (await api.save(key, entry(number, "x" * MEBIBYTE))).status == 200
+    page = await api.page(key, limit=1000)
+    assert len(page.body) < pages.PAGE_BYTES + 100
+    assert page.json()["hasMore"] is True
+    expected = [f"e{number}" for number in range(count)]
+    assert [item["entryId"] for item in page.json()["entries"]] == expected[4:]
+    walked = [page async for page in api.walk(key, limit=1000)]
+    assert [item["entryId"] for page in reversed(walked) for item in page] == expected
+    async with api.stream(f"/api/agents/{name}/chat/stream") as reader:
+        assert [event.data["entryId"] for event in await reader.rows(count)] == expected

@@ -111,4 +111,4 @@ class Tables(Reading):
             raise self.failing
         found = [row for row in self.rows.get(selection, []) if row[0] > after_row][:limit]
         upto = found[-1][0] if len(found) == limit else row_id(self._offset + 1, 0) - 1
-        return MergedRows(found, max(after_row, upto))
+        return MergedRows(found, max(after_row, upto), more=len(found) == limit)

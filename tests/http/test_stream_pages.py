@@ -28,7 +28,7 @@ class SlowTables:
         if self.failures:
             self.failures -= 1
             raise Unavailable("gone")
-        return MergedRows(seen, 10)
+        return MergedRows(seen, 10, more=len(seen) >= limit)
 
 
 async def test_readers_at_the_same_place_share_one_query() -> None:

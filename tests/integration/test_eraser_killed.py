@@ -8,6 +8,7 @@ from random import Random
 import anyio
 import pytest
 
+from tests.counts import Report
 from tests.integration.erasing import (
     CANARY,
     K,
@@ -47,7 +48,7 @@ async def run(dsn: str, what: str, failpoint: str | None = None) -> int:
 
 
 async def test_an_erasure_is_finished_by_the_next_eraser_wherever_one_was_killed(
-    database: ServerDatabase, tables: Database, capsys: pytest.CaptureFixture[str]
+    database: ServerDatabase, tables: Database, report: Report
 ) -> None:
     killed: list[str] = []
     random = Random(1)
@@ -74,12 +75,11 @@ async def test_an_erasure_is_finished_by_the_next_eraser_wherever_one_was_killed
     assert receipts == in_effect == len(ERASER_NAMES)
     assert len(appended) <= receipts + 1, "only the one killed after appending may have appended twice"
     assert killed == list(ERASER_NAMES)
-    with capsys.disabled():
-        print(f"\neraser killed {len(killed)} times: {killed}")  # noqa: T201 - the counts are asked for
+    report(f"eraser killed {len(killed)} times: {killed}")
 
 
 async def test_a_killed_rebuild_leaves_the_live_tables_as_they_were_and_can_be_run_again(
-    database: ServerDatabase, tables: Database, capsys: pytest.CaptureFixture[str]
+    database: ServerDatabase, tables: Database, report: Report
 ) -> None:
     async with postgres_log(tables) as log:
         await append_all(log, list(events(3, 150)))
@@ -100,5 +100,4 @@ async def test_a_killed_rebuild_leaves_the_live_tables_as_they_were_and_can_be_r
     async with tables.connection() as connection:
         schemas = await connection.fetchval("SELECT count(*) FROM pg_namespace WHERE nspname ~ '^turnlog_g'")
     assert schemas == 2, "the live one and the one before"
-    with capsys.disabled():
-        print(f"\nrebuild killed {killed} times: {list(REBUILD_NAMES)}")  # noqa: T201 - the counts are asked for
+    report(f"rebuild killed {killed} times: {list(REBUILD_NAMES)}")

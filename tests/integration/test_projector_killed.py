@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import anyio
 import pytest
 
+from tests.counts import Report
 from tests.integration.projecting import assert_tables_equal_a_fold_from_zero
 from tests.integration.story_events import events
 from tests.postgres_server import Database as ServerDatabase
@@ -55,7 +56,7 @@ async def next_offset(tables: Database) -> int:
 
 
 async def test_killed_at_every_failpoint_the_tables_end_up_equal_to_a_fold_from_zero(
-    database: ServerDatabase, tables: Database, capsys: pytest.CaptureFixture[str]
+    database: ServerDatabase, tables: Database, report: Report
 ) -> None:
     log = await filled_log(tables)
     killed: Counter[str] = Counter()
@@ -71,8 +72,7 @@ async def test_killed_at_every_failpoint_the_tables_end_up_equal_to_a_fold_from_
                 went_on.append(0)
     assert await project(database.dsn) == 0
     await assert_tables_equal_a_fold_from_zero(tables, log)
-    with capsys.disabled():
-        print(f"\nprojector killed {killed.total()} times: {dict(killed)}")  # noqa: T201 - the counts are asked for
+    report(f"projector killed {killed.total()} times: {dict(killed)}")
     assert set(killed) == set(NAMES)
     assert killed.total() >= 15
 

@@ -7,6 +7,7 @@ from uuid import uuid4
 import anyio
 import pytest
 
+from tests.counts import Report
 from tests.domain.memory_tables import MemoryTables
 from tests.kafka_server import KafkaBroker
 from tests.log_settings import KafkaLogSettings, read_all, turn
@@ -40,7 +41,7 @@ async def entries_of(log: KafkaLog) -> list[str]:
 
 @pytest.mark.timeout(240)
 async def test_every_acknowledged_event_is_there_exactly_once_after_kills(
-    settings: KafkaLogSettings, kafka_broker: KafkaBroker, capsys: pytest.CaptureFixture[str]
+    settings: KafkaLogSettings, kafka_broker: KafkaBroker, report: Report
 ) -> None:
     acknowledged: list[str] = []
     unknown: list[str] = []
@@ -77,12 +78,11 @@ async def test_every_acknowledged_event_is_there_exactly_once_after_kills(
     assert len(found) == len(set(found))
     assert set(acknowledged) <= set(found)
     assert set(found) <= set(acknowledged) | set(unknown)
-    with capsys.disabled():
-        stored = len(set(found) - set(acknowledged))
-        print(  # noqa: T201 - the counts are part of the claim
-            f"\n{KILLS} kills: {len(acknowledged)} acknowledged, all there once; {len(unknown)} unknown, "
-            f"{stored} of them stored"
-        )
+    stored = len(set(found) - set(acknowledged))
+    report(
+        f"{KILLS} kills: {len(acknowledged)} acknowledged, all there once; {len(unknown)} unknown, "
+        f"{stored} of them stored"
+    )
 
 
 async def test_an_append_without_a_broker_ends_as_unknown_and_is_stored_once_it_is_back(

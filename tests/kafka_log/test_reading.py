@@ -8,6 +8,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.record.util import calc_crc32c
 
+from tests.counts import Report
 from tests.kafka_log.topics import raw_records, write_raw
 from tests.log_settings import KafkaLogSettings, append_all, read_all, turn
 from turnlog.domain.errors import Misconfigured, Unfoldable
@@ -50,7 +51,7 @@ async def test_the_record_on_the_wire_is_the_one_of_the_event_contract(
     }
 
 
-async def test_a_lone_event_is_seen_within_milliseconds(log: KafkaLog, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_lone_event_is_seen_within_milliseconds(log: KafkaLog, report: Report) -> None:
     position, _ = await log.append(turn())
     at = position.offset + 1
     seen_ms: list[float] = []
@@ -69,8 +70,7 @@ async def test_a_lone_event_is_seen_within_milliseconds(log: KafkaLog, capsys: p
         assert len(batch.records) == 1
         at = batch.next_offset
     p99 = sorted(seen_ms)[int(LONE_EVENTS * 0.99) - 1]
-    with capsys.disabled():
-        print(f"\nappend until read: p50 {statistics.median(seen_ms):.1f} ms, p99 {p99:.1f} ms")  # noqa: T201
+    report(f"append until read: p50 {statistics.median(seen_ms):.1f} ms, p99 {p99:.1f} ms")
     assert statistics.median(seen_ms) < SEEN_WITHIN_MS
 
 
