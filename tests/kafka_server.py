@@ -112,14 +112,16 @@ def pytest_testnodedown(node: WorkerController) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
     """Say in the very last lines what was not run, and fail the run if it had to."""
-    yield
     not_run = session.config.stash.get(_NOT_RUN, None)
-    if not_run is None:
-        return
     output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
-    if output is not None:
+    if output is not None and not_run is not None:
+        # Before the yield: a worker's output is sent off inside of it.
         message, per_file = not_run
         output[_NOT_RUN_BY_WORKER] = (message, dict(per_file))
+    yield
+    # Again: what the workers had to tell has arrived meanwhile.
+    not_run = session.config.stash.get(_NOT_RUN, None)
+    if not_run is None or output is not None:
         return
     required = os.environ.get("CI") or os.environ.get("TURNLOG_TEST_REQUIRE_KAFKA") == "1"
     if required:
