@@ -118,7 +118,7 @@ class PartitionProjection:
         async with self._database.connection() as connection:
             loaded = await state_store.load(connection, before.partition, wanted)
             failpoint("after-load")
-            effects = folded(loaded, ready)
+            effects = await folded(loaded, ready)
             failpoint("after-fold")
             await state_store.advance_and_write(
                 connection, before, after, effects, lease_ms=self._lease_ms, passing=failpoint

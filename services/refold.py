@@ -84,4 +84,5 @@ class Refold:
             state_store.transaction(connection, durable=False),
         ):
             loaded = await state_store.load(connection, partition, touched(ready))
-            await state_store.apply(connection, partition, folded(loaded, ready), ledgers=False)
+            effects = await folded(loaded, ready)
+            await state_store.apply(connection, partition, effects, ledgers=False)

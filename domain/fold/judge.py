@@ -38,9 +38,14 @@ _ALWAYS_AWAITED = frozenset(
 def fold(loaded: Loaded, decoded: Sequence[DecodedRecord]) -> Effects:
     """Judge records of one partition, in offset order. Takes over `loaded`, which must answer all of `touched`."""
     work = Work(loaded)
+    judge(work, decoded)
+    return work.settle()
+
+
+def judge(work: Work, decoded: Sequence[DecodedRecord]) -> None:
+    """Judge the next records of the batch that `work` is folding. All of them, then `settle`, are `fold`."""
     for at in decoded:
         _judge(work, at)
-    return work.settle()
 
 
 def _judge(work: Work, at: DecodedRecord) -> None:
