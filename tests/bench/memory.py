@@ -1,6 +1,7 @@
 """Row 10: how much the server's memory grows, by turns and by stream clients that never read."""
 
-import asyncio
+import socket
+from contextlib import ExitStack
 
 import anyio
 import psutil
@@ -14,6 +15,8 @@ TURNS = 200_000
 STALLED = 200
 SLICE_S = 10.0
 TEAM_TURNS = 3_000
+TEAM_TEXT = 8_192
+"""Characters a turn: together far more than the kernels and the server may hold for one client."""
 GOAL_MIB = 64
 
 
@@ -24,7 +27,8 @@ async def memory_rows(port: int, pid: int, dsn: str) -> list[Row]:
     warm = _mib(server)
     saved = await _turns(port, dsn, TURNS)
     after = _mib(server)
-    peak = await _stalled_peak(port, server)
+    peak, cut = await _stalled_peak(port, server)
+    assert cut == STALLED, f"only {cut} of {STALLED} clients that never read were cut off"
     return [
         Row(
             f"server RSS, growth after {TURNS:,} turns",
@@ -42,7 +46,7 @@ async def memory_rows(port: int, pid: int, dsn: str) -> list[Row]:
             at_least=False,
             unit="MiB",
             gate=True,
-            notes=[f"{TEAM_TURNS:,} turns of their team meanwhile"],
+            notes=[f"{TEAM_TURNS:,} turns of {TEAM_TEXT:,} B of their team meanwhile; all of them were cut off"],
         ),
     ]
 
@@ -54,36 +58,46 @@ async def _turns(port: int, dsn: str, count: int) -> int:
     return saved
 
 
-async def _stalled_peak(port: int, server: psutil.Process) -> float:
+async def _stalled_peak(port: int, server: psutil.Process) -> tuple[float, int]:
+    """The peak in MiB while clients that never read follow a busy team, and how many of them the server cut off."""
     peak = _mib(server)
-    stalled: list[asyncio.Transport] = []
-    loop = asyncio.get_running_loop()
-    for _ in range(STALLED):
-        transport, _ = await loop.create_connection(_NeverReads, "127.0.0.1", port)
-        transport.write(b"GET /api/teams/stalled/chat/stream HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % port)
-        stalled.append(transport)
-    client = await RawHttp.open(port)
-    text = "y" * 1400
-    for number in range(TEAM_TURNS):
-        entry = b'{"entryId":"s%d","text":"%s"}' % (number, text.encode())
-        body = b'{"sessionKey":"agent:a:team:stalled","entries":[%s]}' % entry
-        assert (await client.post("/api/chat-history", body)).status == 200
-        if number % 50 == 0:
-            peak = max(peak, _mib(server))
-    await anyio.sleep(1)
-    peak = max(peak, _mib(server))
-    client.close()
-    for transport in stalled:
-        transport.abort()
-    return peak
+    with ExitStack() as stack:
+        stalled = [stack.enter_context(_never_reading(port)) for _ in range(STALLED)]
+        client = await RawHttp.open(port)
+        text = "y" * TEAM_TEXT
+        for number in range(TEAM_TURNS):
+            entry = b'{"entryId":"s%d","text":"%s"}' % (number, text.encode())
+            body = b'{"sessionKey":"agent:a:team:stalled","entries":[%s]}' % entry
+            assert (await client.post("/api/chat-history", body)).status == 200
+            if number % 50 == 0:
+                peak = max(peak, _mib(server))
+        await anyio.sleep(1)
+        peak = max(peak, _mib(server))
+        client.close()
+        cut = [_was_cut(each) for each in stalled]
+    return peak, sum(cut)
 
 
-class _NeverReads(asyncio.Protocol):
-    """Connects and lets everything lie."""
+def _never_reading(port: int) -> socket.socket:
+    """A stream's client that lets everything lie, with little room for it in its own kernel."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect(("127.0.0.1", port))
+    client.sendall(b"GET /api/teams/stalled/chat/stream HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % port)
+    client.settimeout(0.5)
+    return client
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.pause_reading()
+
+def _was_cut(client: socket.socket) -> bool:
+    """True if the stream ends after what lies in the kernels, False if it is still open."""
+    try:
+        while client.recv(65536):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+    return True
 
 
 def _mib(process: psutil.Process) -> float:
