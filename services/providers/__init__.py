@@ -1,0 +1,1 @@
+"""Where answers come from: one protocol, and the providers that come along."""
