@@ -65,7 +65,8 @@ class _Repairing:
             elif role == "user":
                 messages.append((row_id, self._user(row_id, message)))
             elif role != "tool":
-                self._repairs.append(Repair("system message left out", row_id))
+                kind = "system message left out" if role == "system" else "message of unknown role left out"
+                self._repairs.append(Repair(kind, row_id))
         return Valid(messages, self._repairs)
 
     def _pair(self) -> None:
@@ -83,7 +84,7 @@ class _Repairing:
                 continue
             calls = self._sendable_calls(row_id, message)
             if role != "assistant":
-                if message.get("tool_calls"):
+                if "tool_calls" in message:
                     self._repairs.append(Repair("calls of another role left out", row_id))
                 continue
             self._calls[index] = calls
@@ -95,7 +96,7 @@ class _Repairing:
             return []
         found: list[dict[str, Any]] = []
         calls = message.get("tool_calls")
-        if calls is not None and not calls:
+        if "tool_calls" in message and not calls:
             self._repairs.append(Repair("empty tool_calls left out", row_id))
         seen: set[str] = set()
         for call in calls if isinstance(calls, list) else ():
@@ -118,18 +119,14 @@ class _Repairing:
         if content is None and not calls:
             self._repairs.append(Repair("empty message left out", row_id))
             return []
-        sent: dict[str, Any] = {"role": "assistant", "content": self._content(row_id, content)}
-        if calls:
-            sent["tool_calls"] = calls
-        if isinstance(message.get("name"), str) and message["name"]:
-            sent["name"] = message["name"]
-        found = [(row_id, cast("AgentMessage", sent))]
+        sent = self._sent(row_id, message, content, calls)
+        found = [(row_id, sent)]
         expected = index + 1
         for ordinal, call in enumerate(calls):
             at = self._answers.get((index, ordinal))
             if at is None:
                 self._repairs.append(Repair("unanswered call closed", row_id, call["id"]))
-                found.append((row_id, _result(call, INTERRUPTED, call["function"]["name"])))
+                found.append((row_id, _closing(call)))
                 continue
             if at != expected:
                 self._repairs.append(Repair("result moved to its call", self._stored[at].row_id, call["id"]))
@@ -142,17 +139,35 @@ class _Repairing:
         if content is None:
             self._repairs.append(Repair("empty result text", row_id, call["id"]))
             content = ""
-        name = message.get("name")
-        return _result(call, self._content(row_id, content), name if isinstance(name, str) else "")
+        return self._sent(row_id, message, content)
 
     def _user(self, row_id: int, message: Mapping[str, Any]) -> AgentMessage:
         content = message.get("content")
         if content is None:
             self._repairs.append(Repair("missing text", row_id))
             content = ""
-        sent: dict[str, Any] = {"role": "user", "content": self._content(row_id, content)}
-        if isinstance(message.get("name"), str) and message["name"]:
-            sent["name"] = message["name"]
+        return self._sent(row_id, message, content)
+
+    def _sent(
+        self,
+        row_id: int,
+        message: Mapping[str, Any],
+        content: Any,  # noqa: ANN401 - as stored
+        calls: Sequence[dict[str, Any]] = (),
+    ) -> AgentMessage:
+        """The message with its keys in their order. Those that turnlog doesn't know stay as they are."""
+        sent = dict(message)
+        sent["content"] = self._content(row_id, content)
+        if calls:
+            sent["tool_calls"] = calls
+        else:
+            sent.pop("tool_calls", None)
+        if "name" in sent and not (isinstance(sent["name"], str) and sent["name"]):
+            del sent["name"]
+            self._repairs.append(Repair("malformed name left out", row_id))
+        if "tool_call_id" in sent and sent["role"] != "tool":
+            del sent["tool_call_id"]
+            self._repairs.append(Repair("tool_call_id of another role left out", row_id))
         return cast("AgentMessage", sent)
 
     def _content(self, row_id: int, content: Any) -> Any:  # noqa: ANN401 - text, null, or a list of parts
@@ -162,11 +177,8 @@ class _Repairing:
         return json_text([content])[1:-1]
 
 
-def _result(call: dict[str, Any], content: Any, name: str) -> AgentMessage:  # noqa: ANN401
-    result: dict[str, Any] = {"role": "tool", "content": content, "tool_call_id": call["id"]}
-    if name:
-        result["name"] = name
-    return cast("AgentMessage", result)
+def _closing(call: dict[str, Any]) -> AgentMessage:
+    return {"role": "tool", "content": INTERRUPTED, "tool_call_id": call["id"], "name": call["function"]["name"]}
 
 
 def _sendable(call: object) -> dict[str, Any] | None:
@@ -181,4 +193,4 @@ def _sendable(call: object) -> dict[str, Any] | None:
         return None
     if not isinstance(arguments, str):
         arguments = "{}" if arguments is None else json_text([arguments])[1:-1]
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    return {**call, "type": "function", "function": {**function, "arguments": arguments}}
