@@ -17,6 +17,7 @@ from turnlog.infra.postgres_log import PostgresLog, ensure_genesis
 from turnlog.infra.settings import Settings
 from turnlog.projections import checkpoints, log_identity, projector_members
 from turnlog.projections.log_identity import LogIdentity
+from turnlog.services.agent_turns import AgentTurns
 from turnlog.services.applied import AppliedPositions
 from turnlog.services.changes import ChangeHub
 from turnlog.services.checkpoint_follower import CheckpointFollower
@@ -27,6 +28,7 @@ from turnlog.services.event_factory import now_ms
 from turnlog.services.projector import Projector
 from turnlog.services.reading import Reading
 from turnlog.services.request_pruning import RequestPruning
+from turnlog.services.snapshots import Snapshots
 from turnlog.services.verdicts import Verdicts
 
 
@@ -41,6 +43,8 @@ class Turnlog:
     changes: ChangeHub
     conversations: Conversations
     reading: Reading
+    turns: AgentTurns
+    snapshots: Snapshots
     projector: Projector | None
 
 
@@ -140,6 +144,7 @@ async def open_turnlog(settings: Settings, *, projecting: bool = True) -> AsyncI
                 await tasks.start(projector.run)
                 await tasks.start(Eraser(database, log, _erasure_schedule(settings)).run)
                 await tasks.start(RequestPruning(database, kept_s=settings.requests_kept_s).run)
+            reading = Reading(database, log, applied, wait_ms=settings.read_wait_ms, linear=settings.reads == "linear")
             yield Turnlog(
                 settings=settings,
                 database=database,
@@ -147,9 +152,9 @@ async def open_turnlog(settings: Settings, *, projecting: bool = True) -> AsyncI
                 applied=applied,
                 changes=changes,
                 conversations=Conversations(verdicts),
-                reading=Reading(
-                    database, log, applied, wait_ms=settings.read_wait_ms, linear=settings.reads == "linear"
-                ),
+                reading=reading,
+                turns=AgentTurns(verdicts, reading),
+                snapshots=Snapshots(database, reading),
                 projector=projector,
             )
             tasks.cancel_scope.cancel()

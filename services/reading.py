@@ -57,7 +57,7 @@ class Reading:
         """The newest page of a session, or the newest below row id `before`."""
         if is_reserved(session_key) or not _nameable(session_key):
             return Page(b"", has_more=False, next_before=None)
-        await self._current([self._partition(session_key)], after)
+        await self._current([self.partition(session_key)], after)
         session, bound = session_id(session_key), NEWEST if before is None else before
         rows = await self._database.read(lambda connection: pages.newest(connection, session, bound, limit))
         return Page(rows.entries, rows.older, rows.oldest if rows.older else None)
@@ -66,7 +66,7 @@ class Reading:
         """The session's resume point, if any, and its epoch."""
         if not _nameable(session_key):
             return None, 0
-        await self._current([self._partition(session_key)], after)
+        await self._current([self.partition(session_key)], after)
         session, scopes = session_id(session_key), scopes_of(session_key)
         return await self._database.read(lambda connection: session_list.resume_point(connection, session, scopes))
 
@@ -107,7 +107,12 @@ class Reading:
 
         return await self._database.read(rows)
 
-    def _partition(self, session_key: str) -> int:
+    async def catch_up(self, session_key: str, after: Sequence[Position] = ()) -> None:
+        """Wait until a read of this session may begin. Raises NotYet, and BadInput for a partition that isn't there."""
+        await self._current([self.partition(session_key)], after)
+
+    def partition(self, session_key: str) -> int:
+        """The partition that holds the session."""
         return partition_of(stream_of(session_key), self._applied.partitions)
 
     async def _current(self, partitions: Iterable[int], after: Sequence[Position]) -> None:

@@ -26,6 +26,8 @@ async def serve(settings: Settings) -> None:
             AppParts(
                 conversations=running.conversations,
                 reading=running.reading,
+                turns=running.turns,
+                snapshots=running.snapshots,
                 changes=running.changes,
                 readiness=readiness.check,
                 options=options,

@@ -73,4 +73,18 @@ class PlainClient:
         head, _, rest = answer.partition(b"\r\n\r\n")
         status, *lines = head.decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        if headers.get("transfer-encoding") == "chunked":
+            rest = _joined(rest)
         return Answer(int(status.split()[1]), headers, rest)
+
+
+def _joined(chunks: bytes) -> bytes:
+    """The body of a chunked answer, which must have come to its end."""
+    body = b""
+    while True:
+        size, _, chunks = chunks.partition(b"\r\n")
+        length = int(size, 16)
+        assert chunks[length : length + 2] == b"\r\n"
+        if length == 0:
+            return body
+        body, chunks = body + chunks[:length], chunks[length + 2 :]

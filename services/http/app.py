@@ -15,6 +15,7 @@ from starlette.routing import Match, Route
 
 import turnlog
 from turnlog.domain.errors import TurnlogError
+from turnlog.services.agent_turns import AgentTurns
 from turnlog.services.changes import ChangeHub
 from turnlog.services.conversations import Conversations
 from turnlog.services.http.api_docs import docs_routes
@@ -22,6 +23,7 @@ from turnlog.services.http.chat_history import chat_history_routes
 from turnlog.services.http.draining import Draining
 from turnlog.services.http.guards import Guards
 from turnlog.services.http.health import CheckReadiness, health_router
+from turnlog.services.http.history import history_router
 from turnlog.services.http.live_streams import LiveStreams
 from turnlog.services.http.openapi_document import openapi_document
 from turnlog.services.http.options import HttpOptions
@@ -31,7 +33,9 @@ from turnlog.services.http.session_list import session_list_router
 from turnlog.services.http.stream_pages import StreamPages
 from turnlog.services.http.streams import stream_routes
 from turnlog.services.http.teams import frame_routes, team_router
+from turnlog.services.http.turns import turn_router
 from turnlog.services.reading import Reading
+from turnlog.services.snapshots import Snapshots
 
 _TELEMETRY_OFF: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 
@@ -42,6 +46,8 @@ class AppParts:
 
     conversations: Conversations
     reading: Reading
+    turns: AgentTurns
+    snapshots: Snapshots
     changes: ChangeHub
     readiness: CheckReadiness
     options: HttpOptions = field(default_factory=HttpOptions)
@@ -75,6 +81,8 @@ def create_app(parts: AppParts) -> FastAPI:
     app.router.routes.extend(stream_routes(streams, parts.options))
     app.include_router(team_router(parts.conversations))
     app.include_router(resume_point_router(parts.conversations, parts.reading))
+    app.include_router(turn_router(parts.turns))
+    app.include_router(history_router(parts.turns, parts.snapshots))
     app.include_router(session_list_router(parts.reading))
     app.include_router(health_router(parts.readiness, draining))
     app.router.routes.extend(docs_routes(app))

@@ -20,6 +20,7 @@ from turnlog.services.http.api_schemas import (
     session_key_parameter,
     write_headers,
 )
+from turnlog.services.http.history_shapes import HISTORY_SHAPES
 
 DESCRIPTION = """Chat transcripts, one session at a time: read a page, save entries, end a conversation, follow it live.
 
@@ -151,7 +152,7 @@ def openapi_document(app: FastAPI) -> Json:
     document = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
     document["paths"] = {**_plain_paths(), **document["paths"]}
     _, schemas = models_json_schema(
-        [(model, "serialization") for model in SHAPES], ref_template="#/components/schemas/{model}"
+        [(model, "serialization") for model in (*SHAPES, *HISTORY_SHAPES)], ref_template="#/components/schemas/{model}"
     )
     document["components"] = {
         "schemas": dict(sorted(schemas["$defs"].items())),

@@ -18,6 +18,9 @@ INTERNAL = "internal error"
 _JSON = (b"content-type", b"application/json; charset=utf-8")
 _NO_STORE = (b"cache-control", b"no-store")
 
+JSON_HEADERS = {name.decode(): value.decode() for name, value in (_JSON, _NO_STORE)}
+"""What every JSON answer carries, for answers that are streamed."""
+
 _log = structlog.get_logger(__name__)
 
 

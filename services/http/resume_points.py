@@ -1,12 +1,10 @@
 """GET, PUT and DELETE /v1/resume-point: the saved session that an agent continues from."""
 
-import msgspec
 import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from turnlog.domain.errors import BadInput
-from turnlog.domain.raw_json import string_value
 from turnlog.services.conversations import Conversations
 from turnlog.services.http.api_schemas import (
     ResumePointAnswer,
@@ -21,6 +19,7 @@ from turnlog.services.http.api_schemas import (
 )
 from turnlog.services.http.instants import iso_instant
 from turnlog.services.http.json_body import json_members
+from turnlog.services.http.json_members import epoch_of, text_of
 from turnlog.services.http.query_string import parse_query, session_key_of
 from turnlog.services.http.request_body import read_body
 from turnlog.services.http.request_headers import after_of, header_map, origin_of
@@ -28,8 +27,6 @@ from turnlog.services.http.responses import json_response, position_header
 from turnlog.services.reading import Reading
 
 PATH = "/v1/resume-point"
-
-_int_decoder = msgspec.json.Decoder(int)
 
 
 def resume_point_router(conversations: Conversations, reading: Reading) -> APIRouter:
@@ -70,9 +67,9 @@ def resume_point_router(conversations: Conversations, reading: Reading) -> APIRo
         headers = header_map(request.scope)
         body = await read_body(request.receive, headers)
         members = json_members(headers, body)
-        key, runtime, resume_id = (_text(members, name) for name in ("sessionKey", "runtime", "resumeId"))
+        key, runtime, resume_id = (text_of(members, name) for name in ("sessionKey", "runtime", "resumeId"))
         saved = await conversations.save_resume_point(
-            key, runtime, resume_id, epoch=_epoch(members), origin=origin_of(request.scope, headers, body)
+            key, runtime, resume_id, epoch=epoch_of(members), origin=origin_of(request.scope, headers, body)
         )
         return json_response(b'{"ok":true,"epoch":%d}' % saved.epoch, headers=position_header(saved.position))
 
@@ -94,26 +91,6 @@ def resume_point_router(conversations: Conversations, reading: Reading) -> APIRo
         return json_response(b'{"ok":true,"epoch":%d}' % saved.epoch, headers=position_header(saved.position))
 
     return router
-
-
-def _text(members: dict[str, bytes], name: str) -> str:
-    value = string_value(members.get(name, b""))
-    if not value:
-        raise BadInput(f"{name} must be a non-empty string")
-    return value
-
-
-def _epoch(members: dict[str, bytes]) -> int | None:
-    raw = members.get("epoch", b"null")
-    if raw == b"null":
-        return None
-    try:
-        epoch = _int_decoder.decode(raw)
-    except msgspec.MsgspecError:
-        epoch = -1
-    if not 0 <= epoch < 2**53:
-        raise BadInput("epoch must be an integer from 0 to 2^53-1")
-    return epoch
 
 
 def _dump(answer: dict[str, object]) -> bytes:

@@ -8,9 +8,9 @@ from typing import Any
 
 import anyio
 
-from tests.http.stand_ins import Commands, Tables
+from tests.http.stand_ins import Commands, Tables, parts
 from tests.plain_client import PlainClient
-from turnlog.services.http.app import AppParts, create_app
+from turnlog.services.http.app import create_app
 from turnlog.services.http.options import HttpOptions
 from turnlog.services.http.server import Server, new_server
 
@@ -34,7 +34,7 @@ async def running(options: HttpOptions | None = None, tables: Tables | None = No
     async def ready() -> tuple[bool, dict[str, Any]]:
         return tables.failing is None, {"lagMs": 0}
 
-    app = create_app(AppParts(commands, tables, tables.hub, ready, options))
+    app = create_app(parts(commands, tables, ready, options))
     server = new_server(app, options, on_listening=listening.set_result)
     # A task of its own rather than a task group: pytest-asyncio ends a fixture in another task than it began in.
     serving = asyncio.create_task(server.serve())

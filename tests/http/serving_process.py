@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from tests.http.stand_ins import Commands, Tables
+from tests.http.stand_ins import Commands, Tables, parts
 from turnlog.domain.entries import Entry
 from turnlog.services.conversations import Saved
 from turnlog.services.event_factory import ANONYMOUS, Origin
-from turnlog.services.http.app import AppParts, create_app
+from turnlog.services.http.app import create_app
 from turnlog.services.http.options import HttpOptions
 from turnlog.services.http.server import new_server
 
@@ -32,7 +32,7 @@ async def main() -> None:
     """Serve until a signal."""
     options = HttpOptions(port=0, rate_limit=0, shutdown_s=3)
     tables = Tables()
-    app = create_app(AppParts(SlowCommands(), tables, tables.hub, _ready, options))
+    app = create_app(parts(SlowCommands(), tables, _ready, options))
 
     def listening(port: int) -> None:
         print(port, flush=True)  # noqa: T201 - the test reads it

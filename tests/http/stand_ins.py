@@ -10,10 +10,15 @@ from turnlog.domain.fold.state import ResumePoint
 from turnlog.domain.positions import Position, row_id
 from turnlog.domain.stream_selection import StreamSelection
 from turnlog.projections.pages import MergedRows
+from turnlog.services.agent_turns import AgentTurns
 from turnlog.services.changes import ChangeHub, selection_of
 from turnlog.services.conversations import ClearDone, Conversations, ResetDone, ResumeSaved, Saved, new_divider
 from turnlog.services.event_factory import ANONYMOUS, Origin
+from turnlog.services.http.app import AppParts
+from turnlog.services.http.health import CheckReadiness
+from turnlog.services.http.options import HttpOptions
 from turnlog.services.reading import Page, Reading, SessionList
+from turnlog.services.snapshots import Snapshots
 
 
 class Call(NamedTuple):
@@ -112,3 +117,28 @@ class Tables(Reading):
         found = [row for row in self.rows.get(selection, []) if row[0] > after_row][:limit]
         upto = found[-1][0] if len(found) == limit else row_id(self._offset + 1, 0) - 1
         return MergedRows(found, max(after_row, upto), more=len(found) == limit)
+
+
+class NoTurns(AgentTurns):
+    """Turns are tested on a real store alone."""
+
+    def __init__(self) -> None: ...
+
+
+class NoSnapshots(Snapshots):
+    """So are histories."""
+
+    def __init__(self) -> None: ...
+
+
+def parts(commands: Commands, tables: Tables, ready: CheckReadiness, options: HttpOptions | None = None) -> AppParts:
+    """An application's parts with these stand-ins."""
+    return AppParts(
+        conversations=commands,
+        reading=tables,
+        turns=NoTurns(),
+        snapshots=NoSnapshots(),
+        changes=tables.hub,
+        readiness=ready,
+        options=options or HttpOptions(),
+    )

@@ -9,8 +9,8 @@ from fastapi.routing import iter_route_contexts
 from starlette.routing import Route
 
 from tests.http.running import running
-from tests.http.stand_ins import Commands, Tables
-from turnlog.services.http.app import AppParts, create_app
+from tests.http.stand_ins import Commands, Tables, parts
+from turnlog.services.http.app import create_app
 from turnlog.services.http.options import HttpOptions
 
 UNDESCRIBED = {"/", "/openapi.json", "/docs", "/docs/start.js", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"}
@@ -23,7 +23,7 @@ async def _ready() -> tuple[bool, dict[str, Any]]:
 
 
 tables = Tables()
-app = create_app(AppParts(Commands(), tables, tables.hub, _ready))
+app = create_app(parts(Commands(), tables, _ready))
 
 
 def routes_of(application: FastAPI) -> Iterator[tuple[str, str]]:
