@@ -7,8 +7,10 @@ from turnlog.domain.fold.effects import MessagesRow
 from turnlog.projections.statement import Statement, columns
 
 _INSERT = """
-INSERT INTO agent_messages (session_id, row_id, message_count, placement, messages)
-SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::smallint[], $5::text[])
+INSERT INTO agent_messages (
+  session_id, row_id, message_count, user_messages, placement, appended_ms, based_on, restores, valid, messages)
+SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::int[], $4::int[], $5::smallint[], $6::bigint[], $7::bigint[],
+  $8::boolean[], $9::boolean[], $10::text[])
 """
 
 _DELETE = "DELETE FROM agent_messages WHERE session_id = ANY($1::uuid[])"

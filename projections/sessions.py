@@ -12,8 +12,9 @@ from turnlog.projections.statement import Statement, columns
 
 _ROW = """ROW(
   s.session_key, s.session_id, s.last_delete, s.last_clear, s.last_reset, s.context_floor, s.cleared_floor,
-  s.last_position, s.visible_entries, s.total_entries, s.total_messages, s.first_activity_ms, s.last_activity_ms,
-  s.fork_source, s.fork_at, s.lease, r.runtime, r.resume_id, r.saved_ms, r.position)"""
+  s.last_position, s.visible_entries, s.total_entries, s.total_messages, s.replayed_entries,
+  s.first_activity_ms, s.last_activity_ms, s.fork_source, s.fork_at, s.fork_position, s.lease, r.runtime, r.resume_id,
+  r.saved_ms, r.position)"""
 
 LOAD = f"""
 SELECT {_ROW} FROM sessions s LEFT JOIN resume_points r USING (session_id)
@@ -30,26 +31,29 @@ LEFT JOIN resume_points r USING (session_id)
 _UPSERT = """
 INSERT INTO sessions (
   session_id, partition, session_key, agent_id, team_id, room_id, last_delete, last_clear, last_reset, context_floor,
-  cleared_floor, last_position, visible_entries, total_entries, total_messages, first_activity_ms, last_activity_ms,
-  fork_source, fork_at, lease)
+  cleared_floor, last_position, visible_entries, total_entries, total_messages, replayed_entries, first_activity_ms,
+  last_activity_ms, fork_source, fork_at, fork_position, lease)
 SELECT i.session_id, $1::smallint, i.session_key, i.agent_id, i.team_id, i.room_id, i.last_delete, i.last_clear,
   i.last_reset, i.context_floor, i.cleared_floor, i.last_position, i.visible_entries, i.total_entries,
-  i.total_messages, i.first_activity_ms, i.last_activity_ms, i.fork_source, i.fork_at, i.lease
+  i.total_messages, i.replayed_entries, i.first_activity_ms, i.last_activity_ms, i.fork_source, i.fork_at,
+  i.fork_position, i.lease
 FROM unnest(
   $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[],
   $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
-  $17::bigint[], $18::text[], $19::bigint[], $20::text[])
+  $17::bigint[], $18::bigint[], $19::text[], $20::bigint[], $21::bigint[], $22::text[])
 AS i(
   session_id, session_key, agent_id, team_id, room_id, last_delete, last_clear, last_reset, context_floor,
-  cleared_floor, last_position, visible_entries, total_entries, total_messages, first_activity_ms, last_activity_ms,
-  fork_source, fork_at, lease)
+  cleared_floor, last_position, visible_entries, total_entries, total_messages, replayed_entries, first_activity_ms,
+  last_activity_ms, fork_source, fork_at, fork_position, lease)
 ON CONFLICT (session_id) DO UPDATE SET
   last_delete = excluded.last_delete, last_clear = excluded.last_clear, last_reset = excluded.last_reset,
   context_floor = excluded.context_floor, cleared_floor = excluded.cleared_floor,
   last_position = excluded.last_position, visible_entries = excluded.visible_entries,
   total_entries = excluded.total_entries, total_messages = excluded.total_messages,
+  replayed_entries = excluded.replayed_entries,
   first_activity_ms = excluded.first_activity_ms, last_activity_ms = excluded.last_activity_ms,
-  fork_source = excluded.fork_source, fork_at = excluded.fork_at, lease = excluded.lease
+  fork_source = excluded.fork_source, fork_at = excluded.fork_at, fork_position = excluded.fork_position,
+  lease = excluded.lease
 """
 
 _DELETE = "DELETE FROM sessions WHERE session_id = ANY($1::uuid[])"
@@ -77,19 +81,19 @@ def cleared_rooms(scopes: Sequence[Scope]) -> list[str | None]:
 
 def state_of(row: Sequence[Any]) -> SessionState:
     """The state from a row as `LOAD` returns it."""
-    *plain, fork_source, fork_at, lease, runtime, resume_id, saved_ms, position = row
+    *plain, fork_source, fork_at, fork_position, lease, runtime, resume_id, saved_ms, position = row
     state = SessionState(*plain)
     if runtime is not None:
         state.resume_point = ResumePoint(runtime, resume_id, saved_ms, position)
     if fork_source is not None:
-        state.fork = Fork(fork_source, fork_at)
+        state.fork = Fork(fork_source, fork_at, fork_position)
     if lease is not None:
         state.lease = _lease_decoder.decode(lease)
     return state
 
 
 def _values(state: SessionState) -> tuple[object, ...]:
-    fork_source, fork_at = state.fork or (None, None)
+    fork_source, fork_at, fork_position = state.fork or (None, None, None)
     return (
         state.id,
         state.key,
@@ -103,10 +107,12 @@ def _values(state: SessionState) -> tuple[object, ...]:
         state.visible_entries,
         state.total_entries,
         state.total_messages,
+        state.replayed_entries,
         state.first_activity_ms,
         state.last_activity_ms,
         fork_source,
         fork_at,
+        fork_position,
         None if state.lease is None else msgspec.json.encode(state.lease).decode(),
     )
 

@@ -69,8 +69,10 @@ sessions = Table(
     Column("first_activity_ms", BigInteger, nullable=False),
     Column("last_activity_ms", BigInteger, nullable=False),
     Column("fork_source", Text, info={CONTENT: True}),
-    Column("fork_at", BigInteger),
+    Column("fork_at", BigInteger, comment="Row id of the source"),
     Column("lease", Text, comment="JSON: run id, until (ms), waiting", info={CONTENT: True}),
+    Column("replayed_entries", BigInteger, nullable=False, comment="Of turns without messages"),
+    Column("fork_position", BigInteger),
     Index("sessions_by_session_key", "session_key", unique=True),
     Index("sessions_by_team", "team_id", "room_id", postgresql_where=text("team_id IS NOT NULL")),
     Index("sessions_by_agent", "agent_id", postgresql_where=text("agent_id IS NOT NULL")),
@@ -133,7 +135,14 @@ agent_messages = Table(
     Column("placement", SmallInteger, nullable=False),
     Column("message_count", Integer, nullable=False),
     Column("messages", Text, nullable=False, comment="The exact JSON array", info={CONTENT: True}),
+    Column("user_messages", Integer, nullable=False),
+    Column("appended_ms", BigInteger, nullable=False),
+    Column("based_on", BigInteger, comment="Row id that the turn was prompted from"),
+    Column("restores", Boolean, nullable=False, comment="Replaces all before it"),
+    Column("valid", Boolean, nullable=False, comment="The text replays as it is"),
     CheckConstraint("messages IS JSON ARRAY", name="messages_is_json"),
+    Index("agent_messages_by_restore", "session_id", "row_id", postgresql_where=text("restores")),
+    Index("agent_messages_by_defect", "session_id", "row_id", postgresql_where=text("NOT valid")),
 )
 
 resume_points = Table(

@@ -16,6 +16,7 @@ from turnlog.domain.errors import BadInput, Unfoldable
 from turnlog.domain.event_json import decode_data
 from turnlog.domain.events import TYPES_BY_WIRE_NAME, Event, EventType, Record, RecordKey
 from turnlog.domain.fold.structure import check_structure
+from turnlog.domain.history.message_facts import MessageFacts, facts_of
 from turnlog.domain.session_key import check_name, entry_hash, session_id
 
 
@@ -31,7 +32,7 @@ class DecodedRecord(NamedTuple):
     """A record that the fold can judge. `offset` and `appended_ms` (Unix ms) are the log's.
 
     `subject_id` is the session's id, or that of the subject's text. `entries` are the usable ones of a turn, or a
-    reset's divider; `messages` is the JSON array of a turn or a restore, None where the event names none. `epoch` and
+    reset's divider; `messages` are those of a turn or a restore, None where the event names none. `epoch` and
     `if_position` are the conditions that travel in the event.
     """
 
@@ -43,7 +44,7 @@ class DecodedRecord(NamedTuple):
     data: d.EventData
     subject_id: UUID
     entries: Sequence[NamedEntry]
-    messages: str | None
+    messages: MessageFacts | None
     epoch: int | None
     if_position: int | None
 
@@ -82,12 +83,12 @@ def decode(record: Record) -> DecodedRecord | None:
     )
 
 
-def _content(data: d.EventData, subject_id: UUID) -> tuple[Sequence[NamedEntry], str | None]:
+def _content(data: d.EventData, subject_id: UUID) -> tuple[Sequence[NamedEntry], MessageFacts | None]:
     match data:
         case d.TurnAppended() | d.TurnStarted():
-            return _named(data.entries, subject_id), None if data.messages is None else _array(data.messages)
+            return _named(data.entries, subject_id), None if data.messages is None else facts_of(data.messages)
         case d.HistoryRestored():
-            return (), _array(data.messages)
+            return (), facts_of(data.messages)
         case d.ContextReset(divider=msgspec.Raw() as divider) if data.notice_key is not None:
             return _named((divider,), subject_id), None
         case _:
@@ -111,7 +112,3 @@ def _is_name(entry_id: str) -> bool:
     except BadInput:
         return False
     return True
-
-
-def _array(items: Sequence[bytes]) -> str:
-    return (b"[" + b",".join(items) + b"]").decode()

@@ -26,12 +26,21 @@ class EntryRow(NamedTuple):
 
 
 class MessagesRow(NamedTuple):
-    """The agent messages of one turn or restore: a JSON array (maybe empty), numbered from `row_id` on."""
+    """The agent messages of one turn or restore: a JSON array (maybe empty), numbered from `row_id` on.
+
+    `based_on` is the row id that the turn was prompted from, if it said so; `restores` is True for a restore, which
+    replaces all before it. `user_messages` counts those of the role user; `valid` tells that the text replays as it is.
+    """
 
     session_id: UUID
     row_id: int
     message_count: int
+    user_messages: int
     placement: Placement
+    appended_ms: int
+    based_on: int | None
+    restores: bool
+    valid: bool
     text: str
 
 

@@ -101,8 +101,8 @@ def _apply_to_session(work: Work, at: DecodedRecord, state: SessionState) -> Out
             return start_turn(work, at, data, state)
         case d.TurnReleased() as data:
             return release_turn(at, data, state)
-        case d.HistoryRestored() as data:
-            return restore_history(work, at, data, state)
+        case d.HistoryRestored():
+            return restore_history(work, at, state)
         case d.ResumePointSaved() as data:
             return save_point(at, data, state)
         case d.AttachmentAdded() as data:

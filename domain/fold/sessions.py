@@ -2,7 +2,6 @@
 
 from turnlog.domain.event_data import (
     AttachmentAdded,
-    HistoryRestored,
     ResumePointData,
     ResumePointSaved,
     SessionForked,
@@ -16,12 +15,12 @@ from turnlog.domain.fold.work import Work
 from turnlog.domain.positions import row_id
 
 
-def restore_history(work: Work, at: DecodedRecord, data: HistoryRestored, state: SessionState) -> Outcome:
+def restore_history(work: Work, at: DecodedRecord, state: SessionState) -> Outcome:
     """These messages replace what the model sees. No ending: the epoch stays."""
     if at.epoch is not None and at.epoch != state.epoch:
         return Outcome(409, CONTEXT_ENDED)
     first = row_id(at.offset, 0)
-    add_messages(work, at.messages or "[]", first, len(data.messages), Placement.IN_CONTEXT, state)
+    add_messages(work, at, first, Placement.IN_CONTEXT, state, restores=True)
     state.context_floor = first - 1
     state.resume_point = None
     state.last = at.offset
@@ -40,7 +39,7 @@ def fork_session(at: DecodedRecord, data: SessionForked, state: SessionState) ->
     """A new key starts from another's rows. Only the reference is kept: the fold never looks at the source."""
     if state.listed:
         return Outcome(409, ALREADY_LISTED)
-    state.fork = Fork(data.source, data.at)
+    state.fork = Fork(data.source, data.at, at.offset)
     state.last = at.offset
     return APPLIED
 

@@ -27,10 +27,11 @@ class ResumePoint(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """Where a forked session comes from: `source` key, rows ≤ `at` (row id)."""
+    """Where a forked session comes from: `source` key, rows ≤ `at` (row id); since `position` (offset)."""
 
     source: str
     at: int
+    position: int
 
 
 class Lease(NamedTuple):
@@ -56,6 +57,8 @@ class SessionState:
     visible_entries: int = 0
     total_entries: int = 0
     total_messages: int = 0
+    replayed_entries: int = 0
+    """Entries of turns that brought no messages: these are what replays of such turns."""
     first_activity_ms: int = 0
     last_activity_ms: int = 0
     resume_point: ResumePoint | None = None

@@ -58,10 +58,13 @@ def add_turn(
 ) -> int:
     """Store the entries that are new to the session, and the messages. Answers how many entries were new."""
     stored = add_entries(work, at, state, placement, data.gateway_url)
-    if at.messages is not None and data.messages is not None:
+    if at.messages is None:
+        state.replayed_entries += stored
+    else:
         # Messages are numbered after the entries; an empty list behind 4,096 entries must not leave the event's rows.
         first = row_id(at.offset, min(len(data.entries), ROWS_PER_EVENT - 1))
-        add_messages(work, at.messages, first, len(data.messages), placement, state)
+        based_on = data.based_on if isinstance(data, TurnAppended) else None
+        add_messages(work, at, first, placement, state, based_on=based_on)
     if stored or at.messages is not None:
         state.last = at.offset
     return stored
@@ -89,10 +92,33 @@ def add_entries(work: Work, at: DecodedRecord, state: SessionState, placement: P
     return stored
 
 
-def add_messages(work: Work, text: str, first_row: int, count: int, placement: Placement, state: SessionState) -> None:
+def add_messages(
+    work: Work,
+    at: DecodedRecord,
+    first_row: int,
+    placement: Placement,
+    state: SessionState,
+    *,
+    based_on: int | None = None,
+    restores: bool = False,
+) -> None:
     """Store what replays of a turn or a restore: one row, even for an empty list."""
-    work.effects.messages.append(MessagesRow(state.id, first_row, count, placement, text))
-    state.total_messages += count
+    assert at.messages is not None  # noqa: S101 - the callers' condition
+    facts = at.messages
+    row = MessagesRow(
+        session_id=state.id,
+        row_id=first_row,
+        message_count=facts.count,
+        user_messages=facts.users,
+        placement=placement,
+        appended_ms=at.appended_ms,
+        based_on=based_on,
+        restores=restores,
+        valid=facts.valid,
+        text=facts.text,
+    )
+    work.effects.messages.append(row)
+    state.total_messages += facts.count
 
 
 def save_resume_point(at: DecodedRecord, state: SessionState, point: ResumePointData) -> None:

@@ -60,6 +60,10 @@ def json_value(text: str | bytes) -> object:
         return None
 
 
+class AnswerCutShortError(ProviderError):
+    """The answer's stream ended, as if complete, before the answer was."""
+
+
 class StreamedAnswer:
     """The parts of an answer whose stream is fed in chunks, cut anywhere. `done` once [DONE] was seen."""
 
@@ -73,12 +77,12 @@ class StreamedAnswer:
         yield from self._taken(self._events.feed(chunk))
 
     def end(self) -> Iterator[ProviderPart]:
-        """The parts that the end of the body completes. Raises ProviderError if the answer isn't complete."""
+        """The parts that the end of the body completes. Raises AnswerCutShortError if that isn't all."""
         yield from self._taken(self._events.end())
         if self.done:
             return
         if self._deltas.finish_reason is None:
-            raise ProviderError("The provider's answer ended before it was finished")
+            raise AnswerCutShortError("The provider's answer ended before it was finished")
         self.done = True
         yield from self._deltas.finish()
 

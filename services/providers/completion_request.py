@@ -9,15 +9,15 @@ from turnlog.services.providers.provider import ProviderRequest, ToolSpec
 
 def request_body(model: str, request: ProviderRequest) -> bytes:
     """The JSON body. Raises BadInput if the messages or tools are not JSON; the text quotes none of them."""
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": list(request.messages),
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    if request.tools:
-        body["tools"] = [_tool(tool) for tool in request.tools]
     try:
+        body: dict[str, Any] = {
+            "model": model,
+            "messages": list(request.messages),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if request.tools:
+            body["tools"] = [_tool(tool) for tool in request.tools]
         return json_text(body).encode()
     except (ValueError, TypeError, RecursionError):
         raise BadInput("messages and tools must be plain JSON data") from None

@@ -8,9 +8,9 @@ from typing import Self
 import anyio
 import httpx
 
-from turnlog.services.providers.answer_deltas import error_code
-from turnlog.services.providers.completion_answer import answer_parts, json_value, refusal_body
+from turnlog.services.providers.completion_answer import AnswerCutShortError, answer_parts, json_value, refusal_body
 from turnlog.services.providers.completion_request import request_body
+from turnlog.services.providers.error_codes import error_code
 from turnlog.services.providers.openai_settings import (
     checked_base_url,
     checked_key,
@@ -119,6 +119,8 @@ class OpenAICompatible:
         await self._sleep(pause_s)
 
     async def _attempt(self, body: bytes) -> AsyncGenerator[ProviderPart, None]:
+        if self._client.is_closed:
+            raise ProviderError("The provider's client was closed")
         given = False
         try:
             async with self._client.stream(
@@ -145,6 +147,10 @@ class OpenAICompatible:
             if given:
                 raise lost from None
             raise _Again(lost) from None
+        except AnswerCutShortError as cut:
+            if given:
+                raise
+            raise _Again(cut) from None
         except httpx.HTTPError as error:
             raise ProviderError(f"The request to the provider failed: {type(error).__name__}") from None
 

@@ -80,7 +80,8 @@ class SseLines:
             raise ProviderError("The provider sent a line that is no server-sent event")
 
     def _event(self) -> Iterator[str]:
-        if self._data:
-            data = "\n".join(self._data)
-            self._data.clear()
+        data = "\n".join(self._data)
+        self._data.clear()
+        # Empty data is no event, the standard says, and some servers keep a connection alive with it.
+        if data:
             yield data

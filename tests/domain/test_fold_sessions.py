@@ -76,7 +76,7 @@ def test_a_resume_point_under_an_epoch_to_come_is_refused(story: Story) -> None:
 def test_a_fork_records_its_source_and_looks_at_nothing(story: Story) -> None:
     p = story.forked("agent:a1:copy", source=OTHER_TEAM, at=4097)
     state = story.state("agent:a1:copy")
-    assert state.fork == Fork(OTHER_TEAM, 4097)
+    assert state.fork == Fork(OTHER_TEAM, 4097, p)
     assert state.last == p
     assert state.listed
     assert not story.has_row(OTHER_TEAM)
@@ -106,9 +106,9 @@ def test_a_fork_survives_a_clear_and_goes_with_a_delete(story: Story) -> None:
 
 def test_the_delete_of_a_source_leaves_its_forks(story: Story) -> None:
     story.turn(K, "e1")
-    story.forked("agent:a1:copy", source=K)
+    p = story.forked("agent:a1:copy", source=K)
     story.deleted(K)
-    assert story.state("agent:a1:copy").fork == Fork(K, 4096)
+    assert story.state("agent:a1:copy").fork == Fork(K, 4096, p)
 
 
 def test_an_attachment_is_a_reference(story: Story) -> None:

@@ -122,10 +122,12 @@ def _session_row(partition: int, state: SessionState) -> Row:
         "visible_entries": state.visible_entries,
         "total_entries": state.total_entries,
         "total_messages": state.total_messages,
+        "replayed_entries": state.replayed_entries,
         "first_activity_ms": state.first_activity_ms,
         "last_activity_ms": state.last_activity_ms,
         "fork_source": state.fork and state.fork.source,
         "fork_at": None if state.fork is None else state.fork.at,
+        "fork_position": None if state.fork is None else state.fork.position,
         "lease": None if lease is None else json.dumps(lease, ensure_ascii=False, separators=(",", ":")),
     }
 

@@ -37,7 +37,10 @@ CHANGES = {
     "a missing row": ("transcript_entries", "DELETE FROM {} WHERE row_id = (SELECT max(row_id) FROM {})"),
     "an extra row": (
         "agent_messages",
-        "INSERT INTO {} SELECT session_id, row_id + 1, placement, message_count, messages FROM {} LIMIT 1",
+        "INSERT INTO {} ({columns}, row_id) SELECT {columns}, row_id + 1 FROM {} LIMIT 1".replace(
+            "{columns}",
+            "session_id, placement, message_count, messages, user_messages, appended_ms, restores, valid",
+        ),
     ),
     "a changed floor": ("sessions", "UPDATE {} SET cleared_floor = cleared_floor + 1"),
     "a changed placement": ("transcript_entries", "UPDATE {} SET placement = 1 - placement"),

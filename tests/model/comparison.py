@@ -143,7 +143,9 @@ def _verdict(verdict: Verdict) -> Row:
 
 
 def _real_rows(rows: Iterable[RealRow]) -> list[Row]:
-    return sorted((_ordered(row._asdict()) for row in rows), key=_place)
+    # Whether messages replay as they are has a test of its own: tests/domain/test_message_facts.py.
+    plain = ({name: value for name, value in row._asdict().items() if name != "valid"} for row in rows)
+    return sorted((_ordered(row) for row in plain), key=_place)
 
 
 def _naive_rows(rows: Iterable[Row]) -> list[Row]:

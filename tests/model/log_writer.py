@@ -142,6 +142,8 @@ class LogWriter:
         data = {"sessionKey": json.dumps(key), "entries": self.entries()}
         if self.chance(40):
             data["messages"] = self.one_of(["null", self.messages(), self.messages()])
+        if self.chance(20):
+            data["basedOn"] = self.one_of(["0", "4097", "null"])
         if self.chance(30):
             data["gatewayUrl"] = '"http://gateway.local/ü"'
         return data

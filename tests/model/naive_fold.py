@@ -108,6 +108,7 @@ class NaiveFold:
             "visible_entries": 0,
             "total_entries": 0,
             "total_messages": 0,
+            "replayed_entries": 0,
             "first_activity_ms": 0,
             "last_activity_ms": 0,
             "resume_point": None,
@@ -194,7 +195,10 @@ class NaiveFold:
             stored = self._store_entries(record, key, entries, placement, text_of(raw, "gatewayUrl") or "")
             has_messages = raw.get("messages", "null") != "null"
             if has_messages:
-                self._store_messages(record, raw_elements(raw["messages"]), len(entries), placement)
+                based_on = number_of(raw, "basedOn") if kind == "turn.appended" else None
+                self._store_messages(record, raw_elements(raw["messages"]), len(entries), placement, based_on)
+            else:
+                session["replayed_entries"] += stored
             if stored or has_messages:
                 session["last"] = at
             if placement == IN_CONTEXT and raw.get("resumePoint", "null") != "null":
@@ -203,13 +207,14 @@ class NaiveFold:
             session["lease"] = release(session["lease"], record, raw)
         elif kind == "history.restored":
             self._store_messages(record, raw_elements(raw["messages"]), 0, IN_CONTEXT)
+            self.messages[-1]["restores"] = True
             session["context_floor"] = at * ROWS - 1
             session["resume_point"] = None
             session["last"] = at
         elif kind == "resumepoint.saved":
             _set_resume_point(session, record, raw)
         elif kind == "session.forked":
-            session["fork"] = (text_of(raw, "source"), number_of(raw, "at"))
+            session["fork"] = (text_of(raw, "source"), number_of(raw, "at"), at)
             session["last"] = at
         elif kind == "attachment.added":
             row: Row = {"session_id": subject_id(key), "offset": at, "message_id": text_of(raw, "messageId")}
@@ -234,9 +239,14 @@ class NaiveFold:
         self.sessions[key]["visible_entries"] += stored if placement != SET_ASIDE else 0
         return stored
 
-    def _store_messages(self, record: LogRecord, messages: list[str], after: int, placement: int) -> None:
+    def _store_messages(
+        self, record: LogRecord, messages: list[str], after: int, placement: int, based_on: int | None = None
+    ) -> None:
         row: Row = {"session_id": subject_id(record.subject), "row_id": record.offset * ROWS + after}
         row |= {"message_count": len(messages), "placement": placement, "text": "[" + ",".join(messages) + "]"}
+        row |= {"based_on": based_on, "restores": False, "appended_ms": record.appended_ms}
+        values = [value_of(message) for message in messages]
+        row["user_messages"] = sum(isinstance(value, dict) and value.get("role") == "user" for value in values)
         self.messages.append(row)
         self.sessions[record.subject]["total_messages"] += len(messages)
 
