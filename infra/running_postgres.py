@@ -17,3 +17,8 @@ def running_url(data_dir: Path) -> str | None:
     except (OSError, IndexError):
         return None
     return f"postgresql://turnlog@/{DATABASE}?host={quote(socket, safe='/')}&port={port}"
+
+
+def has_cluster(data_dir: Path) -> bool:
+    """Whether an embedded PostgreSQL was ever made here. Blocks for a look at the directory."""
+    return (data_dir / "postgres" / "data" / "PG_VERSION").exists()

@@ -27,6 +27,12 @@ def _absolute(path: Path) -> Path:
     return path.expanduser().absolute()
 
 
+def _not_empty(value: object) -> object:
+    if value in ("", Path()):
+        raise ValueError("must not be empty")
+    return value
+
+
 def _nothing_if_empty(value: object) -> object:
     return None if value == "" else value
 
@@ -45,7 +51,7 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address to listen on. Other than loopback only with an access token")
     port: int = Field(18790, ge=0, le=65_535, description="TCP port to listen on; 0 takes a free one")
-    data_dir: Annotated[Path, AfterValidator(_absolute)] = Field(
+    data_dir: Annotated[Path, BeforeValidator(_not_empty), AfterValidator(_absolute)] = Field(
         default_factory=default_data_dir, description="Where the embedded PostgreSQL keeps its data"
     )
     database_url: Annotated[str | None, BeforeValidator(_nothing_if_empty)] = Field(

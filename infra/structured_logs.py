@@ -155,7 +155,9 @@ def _first_line(_logger: WrappedLogger, _method: str, fields: EventDict) -> Even
     record: logging.LogRecord = fields["_record"]
     if not record.name.startswith(_QUOTING_NO_DATA):
         fields["event"] = str(record.msg)
-    fields["event"] = str(fields["event"]).partition("\n")[0]
+    first = str(fields["event"]).partition("\n")[0]
+    # The rest of a traceback may quote data; whoever raised it says more in a line of its own.
+    fields["event"] = "unhandled_error" if "Traceback (most recent call last)" in first else first
     return fields
 
 

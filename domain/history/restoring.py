@@ -4,6 +4,7 @@ The first failure in message order wins; its index is the one in the input. What
 the known fields alone.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -106,11 +107,7 @@ def _size(value: Any, index: int, field: str) -> int:  # noqa: ANN401 - whatever
 
 
 def _deep(value: Any) -> Any:  # noqa: ANN401 - JSON, already measured and so finite
-    if isinstance(value, dict):
-        return {key: _deep(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_deep(item) for item in value]
-    return value
+    return json.loads(json_text([value]))[0]
 
 
 def _shown(value: object) -> str:

@@ -19,14 +19,13 @@ def check_turn_messages(items: Sequence[bytes]) -> None:
     for index, item in enumerate(items):
         place = f"messages[{index}]"
         members = _members(item, place)
+        _check_numbers(item, place)
         role = string_value(members.get("role", b""))
         if role not in _ROLES:
             raise BadInput(f"{place}.role must be user, assistant or tool")
         content = members.get("content", b"null")
         if not content.startswith((b'"', b"[")) and content != b"null":
             raise BadInput(f"{place}.content must be a string, null or an array of parts")
-        if content.startswith(b"["):
-            _check_parts(content, place)
         if role == "tool" and not string_value(members.get("tool_call_id", b"")):
             raise BadInput(f"{place}.tool_call_id must be a non-empty string")
         calls = members.get("tool_calls", b"null")
@@ -34,12 +33,12 @@ def check_turn_messages(items: Sequence[bytes]) -> None:
             _check_calls(calls, f"{place}.tool_calls", role)
 
 
-def _check_parts(raw: bytes, place: str) -> None:
-    """Parts are read as plain values when they replay, so their numbers must have a plain value."""
+def _check_numbers(raw: bytes, place: str) -> None:
+    """An agent reads what replays as plain values, so every number in it must have one."""
     try:
         json_text(json.loads(raw))
     except (ValueError, RecursionError):
-        raise BadInput(f"{place}.content holds a number beyond what can be replayed") from None
+        raise BadInput(f"{place} holds a number, or a nesting, beyond what can be replayed") from None
 
 
 def _check_calls(raw: bytes, place: str, role: str | None) -> None:

@@ -201,7 +201,7 @@ _ERRORS = {
     410: "The session was deleted at or after the request was first sent",
     413: "The body is larger than 2 MiB after decompression",
     415: "A content encoding or charset that isn't read",
-    422: "The Idempotency-Key is known with another request",
+    422: "The Idempotency-Key is known with another request of this operation on the same session or scope",
     500: "The database is out of reach, or turnlog is at fault",
     503: "Not applied yet, or something turnlog depends on is out of reach; see Retry-After",
 }

@@ -35,6 +35,7 @@ class Connection(HttpToolsProtocol):
     _head_began = False
     _head_bytes = 0
     _refused = False
+    _half_closed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn's own class
         """A client connected and has to send something soon."""
@@ -73,6 +74,23 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
         self.incoming_since = None
         self._begun = False
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it
+        """The client sends no more. It may still read: what it asked for is answered before the connection ends.
+
+        A stream ends, though: its client has most likely gone, and would be found out only by the next write.
+        """
+        cycle = self.cycle
+        if self._refused or cycle is None or cycle.response_complete or cycle.more_body:
+            return False
+        self._half_closed = not cycle.scope["path"].endswith("/stream")
+        return self._half_closed
+
+    def on_response_complete(self) -> None:
+        """The answer is written."""
+        super().on_response_complete()
+        if self._half_closed and (self.cycle is None or self.cycle.response_complete):
+            self.transport.close()
 
     def pause_writing(self) -> None:
         """The client doesn't read as fast as we write."""

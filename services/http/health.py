@@ -19,6 +19,8 @@ def health_router(check: CheckReadiness, draining: Draining) -> APIRouter:
     """Both probes."""
     router = APIRouter(tags=["health"])
 
+    # Balancers probe with HEAD too; the document names GET alone.
+    @router.head("/healthz", include_in_schema=False)
     @router.get(
         "/healthz",
         summary="Is the process alive?",
@@ -28,6 +30,7 @@ def health_router(check: CheckReadiness, draining: Draining) -> APIRouter:
     async def health() -> Response:
         return json_response(b'{"ok":true}')
 
+    @router.head("/readyz", include_in_schema=False)
     @router.get(
         "/readyz",
         summary="Are database and log reachable, and the projector within its lag bound?",

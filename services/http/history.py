@@ -11,7 +11,14 @@ from turnlog.domain.errors import BadInput
 from turnlog.domain.history.messages import json_text
 from turnlog.domain.history.snapshot import HistorySnapshot
 from turnlog.services.agent_turns import AgentTurns
-from turnlog.services.http.api_schemas import errors, json_request, position_headers, read_headers, write_headers
+from turnlog.services.http.api_schemas import (
+    ApiError,
+    errors,
+    json_request,
+    position_headers,
+    read_headers,
+    write_headers,
+)
 from turnlog.services.http.api_schemas import parameter as described
 from turnlog.services.http.api_schemas import session_key_parameter as session_key
 from turnlog.services.http.history_shapes import History, HistoryBody, Written
@@ -71,7 +78,8 @@ def history_router(turns: AgentTurns, snapshots: Snapshots) -> APIRouter:
         operation_id="setHistory",
         responses={
             200: {"model": Written, "description": "Restored", **position_headers()},
-            **errors(400, 409, 410, 413, 415, 422, 503),
+            **errors(400, 409, 410, 413, 415, 503),
+            422: {"model": ApiError, "description": "The history breaks a rule; or the Idempotency-Key is known"},
         },
         openapi_extra={**json_request(HistoryBody), **write_headers()},
     )

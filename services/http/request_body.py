@@ -19,7 +19,10 @@ OFF_LOOP_BYTES = 256 * 1024
 
 TOO_LARGE = f"request body is larger than {MAX_BODY} bytes"
 
-_WINDOW_BITS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
+DAMAGED = "the compressed body is damaged"
+
+_GZIP = 31
+_WINDOW_BITS = {b"gzip": _GZIP, b"x-gzip": _GZIP, b"deflate": 15}
 
 
 class UnsupportedMedia(BadInput):
@@ -86,13 +89,18 @@ async def _rest(receive: Receive, message: Message, headers: Mapping[bytes, byte
 
 
 def _unpack(raw: bytes, window_bits: int) -> bytes:
-    unpacker = zlib.decompressobj(window_bits)
-    try:
-        body = unpacker.decompress(raw, MAX_BODY + 1)
-    except zlib.error:
-        raise BadInput("the compressed body is damaged") from None
-    if len(body) > MAX_BODY:
-        raise TooLarge(TOO_LARGE)
-    if not unpacker.eof or unpacker.unused_data:
-        raise BadInput("the compressed body is damaged")
-    return body
+    """The body. A gzip file may have several members (RFC 1952, section 2.2)."""
+    body = bytearray()
+    rest = raw
+    while rest or not raw:
+        unpacker = zlib.decompressobj(window_bits)
+        try:
+            body += unpacker.decompress(rest, MAX_BODY + 1 - len(body))
+        except zlib.error:
+            raise BadInput(DAMAGED) from None
+        if len(body) > MAX_BODY:
+            raise TooLarge(TOO_LARGE)
+        rest = unpacker.unused_data
+        if not unpacker.eof or (rest and window_bits != _GZIP):
+            raise BadInput(DAMAGED)
+    return bytes(body)

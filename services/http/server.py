@@ -6,6 +6,7 @@ to finish, and `serve` returns. uvicorn alone would wait for its streams, and en
 
 import asyncio
 import contextlib
+import errno
 import signal
 import socket
 import threading
@@ -24,6 +25,14 @@ _TICKS_PER_SWEEP = 10
 """uvicorn ticks ten times a second."""
 LAST_BYTES_S = 1.0
 """How long a request that is still arriving has to be complete once the process is asked to end."""
+
+
+def _reason(error: BaseException | None) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"no such host ({error.strerror}); choose another with TURNLOG_HOST"
+    if isinstance(error, OSError) and error.errno not in {errno.EADDRINUSE, None}:
+        return error.strerror or errno.errorcode.get(error.errno or 0, "the system refuses")
+    return "another process may be using it; choose another with TURNLOG_PORT"
 
 
 class Server(uvicorn.Server):
@@ -51,10 +60,9 @@ class Server(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
         try:
             await super().startup(sockets=sockets)
-        except SystemExit:  # uvicorn ends the process; its log line has the system's reason
+        except SystemExit as error:  # uvicorn ends the process, because of what the system said
             raise Misconfigured(
-                f"can't listen on {self._options.host} port {self._options.port}: another process may be using it; "
-                "choose another with TURNLOG_PORT"
+                f"can't listen on {self._options.host} port {self._options.port}: {_reason(error.__context__)}"
             ) from None
         if self.started and self._on_listening is not None:
             self._on_listening(self.servers[0].sockets[0].getsockname()[1])

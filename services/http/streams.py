@@ -5,6 +5,7 @@ import anyio.lowlevel
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from turnlog.domain.session_key import check_name
 from turnlog.domain.stream_selection import StreamSelection
 from turnlog.services.http.connection import ABORT
 from turnlog.services.http.live_streams import Feed, LiveStreams
@@ -34,8 +35,11 @@ class StreamEndpoint:
         query = parse_query(scope["query_string"])
         after_of(headers)
         name: str = scope["path_params"]["id"]
+        check_name(name, f"{self._kind} id")
         if self._kind == "team":
-            selection = StreamSelection.team(name, one_value(query, "roomId") or None)
+            room = one_value(query, "roomId") or None
+            check_name(room or "", "roomId")
+            selection = StreamSelection.team(name, room)
         else:
             selection = StreamSelection.agent(name)
         last_seen = headers.get(b"last-event-id")

@@ -135,7 +135,8 @@ def _resume_point(members: dict[str, bytes]) -> ResumePointData | None:
     if not raw.startswith(b"{"):
         raise BadInput("resumePoint must be an object")
     point = split_object(raw)
-    runtime, resume_id = text_of(point, "runtime"), optional_text_of(point, "resumeId")
+    prefixed = {f"resumePoint.{name}": raw for name, raw in point.items()}
+    runtime, resume_id = text_of(prefixed, "resumePoint.runtime"), optional_text_of(prefixed, "resumePoint.resumeId")
     check_name(runtime, "resumePoint.runtime")
     check_name(resume_id or "", "resumePoint.resumeId")
     return ResumePointData(runtime, resume_id or None)

@@ -129,6 +129,14 @@ def test_a_bug_is_told_by_type_and_place_without_a_traceback_or_its_text(capsys:
     assert "somebody" not in said
 
 
+@pytest.mark.parametrize("command", ["verify", "rebuild"])
+def test_a_mistyped_data_directory_is_told_and_not_made(command: str, tmp_path: Path) -> None:
+    done = turnlog(command, "--data-dir", str(tmp_path / "nosuch"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{tmp_path / 'nosuch'} holds no turnlog data" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "nosuch").exists()
+
+
 def test_a_port_in_use_is_told_after_everything_has_been_put_away() -> None:
     with temporary_data_dir() as data_dir, socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

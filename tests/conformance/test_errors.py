@@ -14,8 +14,10 @@ ROUTES = {
     "/api/agents/a/chat/stream": {"GET", "HEAD"},
     "/v1/resume-point": {"GET", "PUT", "DELETE"},
     "/v1/sessions": {"GET"},
-    "/healthz": {"GET"},
-    "/readyz": {"GET"},
+    "/v1/turns": {"POST"},
+    "/v1/history": {"GET", "PUT"},
+    "/healthz": {"GET", "HEAD"},
+    "/readyz": {"GET", "HEAD"},
     "/openapi.json": {"GET", "HEAD"},
     "/docs": {"GET", "HEAD"},
 }

@@ -276,7 +276,7 @@ async def test_a_history_restored_under_an_old_epoch_is_refused(api: Api) -> Non
         ({"messages": [], "outcome": "odd"}, "outcome must be ok, failed or interrupted"),
         ({"messages": [], "usage": []}, "usage must be an object"),
         ({"messages": [], "resumePoint": "r"}, "resumePoint must be an object"),
-        ({"messages": [], "resumePoint": {"resumeId": "r"}}, "runtime must be a non-empty string"),
+        ({"messages": [], "resumePoint": {"resumeId": "r"}}, "resumePoint.runtime must be a non-empty string"),
         ({"messages": [], "runId": "a\x00b"}, "runId must not contain U+0000"),
         ({"messages": [said("x")] * 4097}, "messages and entries together are more than 4096"),
     ],
@@ -307,9 +307,37 @@ async def test_hostile_content_comes_back_or_is_refused_before_it_is_stored(api:
     else:
         assert (answer.status, answer.error()) == (
             400,
-            "messages[0].content holds a number beyond what can be replayed",
+            "messages[0] holds a number, or a nesting, beyond what can be replayed",
         )
         assert found == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b'{"role":"user","content":"x","n":1e999}',
+        b'{"role":"user","content":"x","n":%s}' % (b"7" * 6000),
+        b'{"role":"user","content":"x","deep":[{"n":-1e999}]}',
+    ],
+)
+async def test_a_number_that_could_not_replay_is_refused_wherever_it_stands(api: Api, message: bytes) -> None:
+    key = agent_key()
+    answer = await api.post(TURNS, b'{"sessionKey":%s,"messages":[%s]}' % (json.dumps(key).encode(), message))
+    assert (answer.status, answer.error()) == (
+        400,
+        "messages[0] holds a number, or a nesting, beyond what can be replayed",
+    )
+    assert (await history(api, key))["messages"] == []
+
+
+async def test_a_deeply_nested_history_is_restored_or_refused_by_name(api: Api) -> None:
+    key = agent_key()
+    for depth, status in ((100, 200), (490, None), (600, 400)):
+        content = b"[" * depth + b"]" * depth
+        message = b'{"role":"user","content":%s}' % content
+        answer = await put(api, b'{"sessionKey":%s,"messages":[%s]}' % (json.dumps(key).encode(), message))
+        assert answer.status == status if status else answer.status in {200, 422}, (depth, answer)
+        await history(api, key)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,12 @@ from urllib.parse import urljoin, urlparse
 from tests.api import Api
 
 
+async def test_balancers_may_probe_with_head(api: Api) -> None:
+    for path in ("/healthz", "/readyz"):
+        answer = await api.ask("HEAD", path)
+        assert (answer.status, answer.body) == (200, b"")
+
+
 async def test_healthz_says_that_the_process_is_alive(api: Api) -> None:
     answer = await api.ask("GET", "/healthz")
     assert (answer.status, answer.json()) == (200, {"ok": True})
@@ -34,7 +40,7 @@ async def test_the_document_is_openapi_and_describes_the_reference_routes(api: A
         "POST /api/chat-history/reset-context", "POST /api/teams/{id}/chat/clear", "GET /api/teams/{id}/chat/stream",
         "POST /api/teams/{id}/chat/delta", "POST /api/teams/{id}/chat/status", "GET /api/agents/{id}/chat/stream",
         "GET /v1/resume-point", "PUT /v1/resume-point", "DELETE /v1/resume-point", "GET /v1/sessions", "GET /healthz",
-        "GET /readyz",
+        "GET /readyz", "GET /v1/history", "PUT /v1/history", "POST /v1/turns",
     }  # fmt: skip
 
 

@@ -31,6 +31,21 @@ async def frame(reader: StreamReader) -> Event:
     return event
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/api/teams/%00/chat/stream", "team id must not contain U+0000"),
+        ("/api/teams/t/chat/stream?roomId=%00", "roomId must not contain U+0000"),
+        (f"/api/agents/{'x' * 1025}/chat/stream", "agent id must be at most 1024 bytes"),
+    ],
+)
+async def test_40_a_name_that_no_session_can_have_is_refused_before_the_stream_begins(
+    api: Api, path: str, text: str
+) -> None:
+    answer = await api.ask("GET", path)
+    assert (answer.status, answer.error()) == (400, text)
+
+
 async def test_40_stored_rows_equal_the_page_and_their_ids_rise(api: Api) -> None:
     team = fresh("t")
     await api.save(member(team), *numbered(range(5)))

@@ -51,6 +51,15 @@ async def test_a_compressed_body_is_counted_after_decompression(server: Running,
     assert len(server.commands.calls) == 1
 
 
+async def test_a_gzip_body_may_have_several_members(server: Running) -> None:
+    body = body_of(1000)
+    packed = gzip.compress(body[:300]) + gzip.compress(body[300:])
+    assert (await server.post(PATH, packed, content_encoding="gzip")).status == 200
+    halves = gzip.compress(body_of(LIMIT)) + gzip.compress(b" ")
+    assert (await server.post(PATH, halves, content_encoding="gzip")).status == 413
+    assert len(server.commands.calls) == 1
+
+
 @pytest.mark.parametrize("damage", [b"nonsense", PACKED[:-5], PACKED + b"more"])
 async def test_damaged_compression_is_bad_input(server: Running, damage: bytes) -> None:
     answer = await server.post(PATH, damage, content_encoding="gzip")

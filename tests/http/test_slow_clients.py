@@ -34,3 +34,35 @@ async def test_a_client_that_stops_reading_is_closed() -> None:
         await until(lambda: not connections)
         assert len(tables.reads) < 100
         writer.transport.abort()
+
+
+async def test_a_client_that_has_said_all_and_closed_its_side_still_gets_the_answer() -> None:
+    body = b'{"sessionKey":"k","entries":[{"entryId":"e"}]}'
+    async with running(HttpOptions(port=0, rate_limit=0)) as server:
+        head = (
+            f"POST /api/chat-history HTTP/1.1\r\nHost: {server.own}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(head.encode() + body)
+        writer.write_eof()
+        with anyio.fail_after(5):
+            answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert answer.endswith(b'{"ok":true,"saved":1,"stored":1}')
+        connections = server.server.server_state.connections
+        await until(lambda: not connections)
+        writer.close()
+
+
+async def test_a_stream_ends_when_its_client_closes_its_side() -> None:
+    async with running(HttpOptions(port=0, rate_limit=0), Tables()) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(f"GET /api/teams/t/chat/stream HTTP/1.1\r\nHost: {server.own}\r\n\r\n".encode())
+        with anyio.fail_after(5):
+            await reader.readuntil(b": connected")
+            writer.write_eof()
+            await reader.read()
+        connections = server.server.server_state.connections
+        await until(lambda: not connections)
+        writer.close()
