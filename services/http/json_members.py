@@ -13,7 +13,8 @@ _int_decoder = msgspec.json.Decoder(int)
 
 def text_of(members: Mapping[str, bytes], name: str) -> str:
     """A string that must be there. Raises BadInput."""
-    value = optional_text_of(members, name)
+    raw = members.get(name, b"null")
+    value = optional_text_of(members, name) if raw.startswith(b'"') else None
     if not value:
         raise BadInput(f"{name} must be a non-empty string")
     return value
