@@ -74,11 +74,13 @@ class StreamedAnswer:
 
     def feed(self, chunk: bytes) -> Iterator[ProviderPart]:
         """The parts that `chunk` completes. Raises ProviderError for a broken stream."""
-        yield from self._taken(self._events.feed(chunk))
+        if not self.done:
+            yield from self._taken(self._events.feed(chunk))
 
     def end(self) -> Iterator[ProviderPart]:
         """The parts that the end of the body completes. Raises AnswerCutShortError if that isn't all."""
-        yield from self._taken(self._events.end())
+        if not self.done:
+            yield from self._taken(self._events.end())
         if self.done:
             return
         if self._deltas.finish_reason is None:

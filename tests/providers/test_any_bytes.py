@@ -1,5 +1,6 @@
 """Whatever the cuts, the same parts; whatever the bytes, no error but ProviderError."""
 
+import itertools
 import json
 from collections.abc import Iterable
 
@@ -18,7 +19,10 @@ STREAM = b"".join(
         b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\n',
         b'event: x\ndata: {"choices":[{"delta":\ndata: {"content":"\\ude00 \\r\\n"}}]}\n\n',
         calls({"index": 1, "id": "b", "function": {"name": "g", "arguments": '{"é":'}}),
-        calls({"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}}, {"index": 1, "function": {"arguments": "1}"}}),
+        calls(
+            {"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}},
+            {"index": 1, "function": {"arguments": "1}"}},
+        ),
         stop("tool_calls"),
         event({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}),
         DONE,
@@ -60,7 +64,7 @@ def fed(chunks: Iterable[bytes]) -> list[ProviderPart]:
 
 def pieces(stream: bytes, cuts: Iterable[int]) -> list[bytes]:
     places = [0, *sorted(cut % (len(stream) + 1) for cut in cuts), len(stream)]
-    return [stream[start:end] for start, end in zip(places, places[1:], strict=False)]
+    return [stream[start:end] for start, end in itertools.pairwise(places)]
 
 
 @settings(deadline=None)
