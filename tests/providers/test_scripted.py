@@ -76,4 +76,5 @@ async def test_requests_at_once_get_answers_in_the_order_in_which_they_began() -
         return "second"
 
     provider = Scripted([first, second])
-    assert await asyncio.gather(answer_of(provider), answer_of(provider)) == [["first"], ["second"]]
+    one, other = await asyncio.gather(answer_of(provider), answer_of(provider))
+    assert (one, other) == (["first"], ["second"])
