@@ -39,8 +39,8 @@ class OpenAICompatible:
     """One model at `base_url`, which usually ends in /v1. Safe for several requests at once; close it at the end.
 
     `timeout_s` is the longest silence in an answer (a keepalive breaks it), `connect_timeout_s` the longest wait for a
-    connection. `retries` further attempts follow a 429, a 5xx or a lost connection, as long as nothing of the answer
-    has been given out. They wait `first_pause_s`, doubling up to `longest_pause_s`, or as long as Retry-After says; a
+    connection. `retries` further attempts follow a 429, a 5xx, a lost connection or a stream that ends too soon, as
+    long as nothing of the answer has been given out. They wait `first_pause_s`, doubling up to `longest_pause_s`, or as long as Retry-After says; a
     server that asks for more than `longest_pause_s` isn't asked again. All times are in seconds.
     """
 

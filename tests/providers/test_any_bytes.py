@@ -97,6 +97,7 @@ def failed_or_fed(chunks: Iterable[bytes]) -> str | list[ProviderPart]:
         | st.builds(event, JSON | CHUNK)
     )
 )
+@example([DONE, b"\x00"])
 @example([b"data: " + b"9" * 5000 + b"\n\n"])
 @example([b'data: {"choices":[{"index":NaN}]}\n\n'])
 def test_any_bytes_are_an_answer_or_a_provider_error_wherever_they_are_cut(chunks: list[bytes]) -> None:
