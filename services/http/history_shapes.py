@@ -27,16 +27,33 @@ class Call(BaseModel):
     function: CalledFunction
 
 
-class AgentMessage(BaseModel):
-    """One message in the chat-completions form."""
-
+class _Message(BaseModel):
     model_config = ConfigDict(extra="allow")
 
-    role: Literal["user", "assistant", "tool"]
     content: str | list[Any] | None = None
-    tool_calls: list[Call] | None = None
-    tool_call_id: str | None = None
     name: str | None = None
+
+
+class UserMessage(_Message):
+    """What a person said, in the chat-completions form."""
+
+    role: Literal["user"]
+    tool_calls: None = None
+
+
+class AssistantMessage(_Message):
+    """What the model said, and the tools it called. No two calls of a message have the same id."""
+
+    role: Literal["assistant"]
+    tool_calls: list[Call] | None = None
+
+
+class ToolMessage(_Message):
+    """What a call gave."""
+
+    role: Literal["tool"]
+    tool_call_id: str = Field(min_length=1)
+    tool_calls: None = None
 
 
 class Repair(_Shape):
@@ -85,12 +102,16 @@ class TurnBody(_Shape):
     """One turn: messages (what replays), entries (what pages show), or both."""
 
     session_key: str = Field(min_length=1, max_length=1024)
-    messages: list[AgentMessage] | None = None
+    messages: list[UserMessage | AssistantMessage | ToolMessage] | None = None
     entries: list[TranscriptEntry] | None = None
     gateway_url: str | None = None
     run_id: str | None = Field(default=None, max_length=1024)
     epoch: int | None = Field(default=None, ge=0, description="The epoch it began under; a late turn is set aside")
-    if_position: str | None = Field(default=None, description="Append only if this is the session's last position")
+    if_position: str | None = Field(
+        default=None,
+        pattern=r"^[0-9]{1,4}-[0-9]{1,16}$",
+        description="Append only if this is the session's last position",
+    )
     based_on: int | None = Field(default=None, ge=0, description="The row id it was prompted from")
     outcome: Literal["ok", "failed", "interrupted"] = "ok"
     error: str | None = None
@@ -104,7 +125,9 @@ class TurnBody(_Shape):
 HISTORY_SHAPES: tuple[type[BaseModel], ...] = (
     CalledFunction,
     Call,
-    AgentMessage,
+    UserMessage,
+    AssistantMessage,
+    ToolMessage,
     Repair,
     History,
     HistoryBody,

@@ -40,8 +40,9 @@ class OpenAICompatible:
 
     `timeout_s` is the longest silence in an answer (a keepalive breaks it), `connect_timeout_s` the longest wait for a
     connection. `retries` further attempts follow a 429, a 5xx, a lost connection or a stream that ends too soon, as
-    long as nothing of the answer has been given out. They wait `first_pause_s`, doubling up to `longest_pause_s`, or as long as Retry-After says; a
-    server that asks for more than `longest_pause_s` isn't asked again. All times are in seconds.
+    long as nothing of the answer has been given out. They wait `first_pause_s`, doubling up to `longest_pause_s`, or as
+    long as Retry-After says; a server that asks for more than `longest_pause_s` isn't asked again. All times are in
+    seconds.
     """
 
     def __init__(
