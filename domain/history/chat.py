@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from turnlog.domain.errors import BadInput
+
 
 class ChatRole(StrEnum):
     """Who said it."""
@@ -16,7 +18,7 @@ class ChatRole(StrEnum):
 class ChatMessage:
     """One message. `message_id` is set on user messages (attachments are found by it), None on assistant ones.
 
-    `content` may be empty. Raises TypeError for fields of a wrong type, ValueError for a naive `time`.
+    `content` may be empty; `time` carries a time zone. Raises BadInput naming the field that breaks a rule.
     """
 
     role: ChatRole
@@ -26,20 +28,20 @@ class ChatMessage:
 
     def __post_init__(self) -> None:
         if not isinstance(self.role, ChatRole):
-            raise TypeError("role must be ChatRole.USER or ChatRole.ASSISTANT")
+            raise BadInput("role must be ChatRole.USER or ChatRole.ASSISTANT")
         if not isinstance(self.content, str):
-            raise TypeError("content must be a string")
+            raise BadInput("content must be a string")
         if not isinstance(self.message_id, str | None):
-            raise TypeError("message_id must be a string or None")
+            raise BadInput("message_id must be a string or None")
         if not isinstance(self.time, datetime | None):
-            raise TypeError("time must be a datetime or None")
+            raise BadInput("time must be a datetime or None")
         if self.time is not None and self.time.tzinfo is None:
-            raise ValueError("time must carry a time zone")
+            raise BadInput("time must carry a time zone")
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that belongs to a user message. Raises TypeError for fields of a wrong type."""
+    """A file that belongs to a user message. Raises BadInput naming the field of a wrong type."""
 
     name: str
     mime_type: str
@@ -47,11 +49,11 @@ class Attachment:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise TypeError("name must be a string")
+            raise BadInput("name must be a string")
         if not isinstance(self.mime_type, str):
-            raise TypeError("mime_type must be a string")
+            raise BadInput("mime_type must be a string")
         if not isinstance(self.data, bytes):
-            raise TypeError("data must be bytes")
+            raise BadInput("data must be bytes")
 
 
 @dataclass(frozen=True, slots=True)
