@@ -67,7 +67,7 @@ def _message(saved: object, place: str) -> ChatMessage:
     if not isinstance(saved, Mapping):
         raise BadInput(f"{place} must be an object")
     role, time = saved.get("role"), saved.get("time")
-    if role not in {"USER", "ASSISTANT"}:
+    if not isinstance(role, str) or role not in ("USER", "ASSISTANT"):
         raise BadInput(f"{place}.role must be USER or ASSISTANT")
     content: Any = saved.get("content")
     message_id: Any = saved.get("message_id")
