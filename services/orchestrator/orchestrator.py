@@ -45,7 +45,8 @@ class Orchestrator:
     A provider without `set_history` is given a memory (`WindowedProvider`); one that has it is told `history` and
     `attachments` (by message id; those of user messages count) at once. It belongs to this orchestrator for as long as
     that exists. A blank system prompt is not sent. `response_timeout_s` is the longest time in seconds without a token,
-    tools that run meanwhile included, and without the decision on a postponed prompt. Without a `recorder` the history is kept in memory alone.
+    tools that run meanwhile included, and without the decision on a postponed prompt. Without a `recorder` the history
+    is kept in memory alone.
     """
 
     _system_prompt: str

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal, cast
 from uuid import uuid4
 
@@ -72,11 +73,15 @@ class PromptTurn:
                 await with_grace(self._complete)
         except anyio.get_cancelled_exc_class():
             if self.event is None:
-                await self._break_off("interrupted", PromptCancelledError(), INTERRUPTED)
+                with anyio.move_on_after(GRACE_S, shield=True) as scope:
+                    await self._break_off("interrupted", PromptCancelledError(), INTERRUPTED)
+                if scope.cancelled_caught:
+                    _log.error("turn_end_not_recorded", reason="the time for it is over", limit=GRACE_S)
             raise
         except BaseException as error:
             if self.event is None:
-                await self._break_off("failed", error, TIMED_OUT if isinstance(error, TimeoutError) else FAILED)
+                shown = TIMED_OUT if isinstance(error, TimeoutError) else FAILED
+                await with_grace(partial(self._break_off, "failed", error, shown))
             raise
 
     async def _let_pass(self) -> bool:
@@ -141,13 +146,10 @@ class PromptTurn:
         if self._message is None:
             return
         self._setting.conversation.give_up(shown, _now())
-        with anyio.move_on_after(GRACE_S, shield=True) as scope:
-            try:
-                await self._record(outcome, _described(error))
-            except Exception as failure:  # noqa: BLE001 - what stopped the turn is what counts
-                _log.exception("turn_end_not_recorded", kind=type(failure).__name__)
-        if scope.cancelled_caught:
-            _log.error("turn_end_not_recorded", reason="the time for it is over", limit=GRACE_S)
+        try:
+            await self._record(outcome, _described(error))
+        except Exception as failure:  # noqa: BLE001 - what stopped the turn is what counts
+            _log.exception("turn_end_not_recorded", kind=type(failure).__name__)
 
     async def _record(self, outcome: Literal["ok", "failed", "interrupted"], error: str | None) -> None:
         if self._setting.recorder is None or self._message is None or self._end_given:

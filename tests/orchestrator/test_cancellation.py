@@ -7,12 +7,13 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from tests.orchestrator.fakes import USED, WAIT_S, Cabinet, Gated, Recorder, said, shown
+from tests.orchestrator.fakes import USED, WAIT_S, Breaking, Cabinet, Gated, Recorder, said, shown
 from turnlog.services.orchestrator import grace, listening, prompt_turn
 from turnlog.services.orchestrator.errors import PromptCancelledError
 from turnlog.services.orchestrator.exchange_events import ResponseEvent
 from turnlog.services.orchestrator.interceptors import PendingPrompt
 from turnlog.services.orchestrator.orchestrator import Orchestrator
+from turnlog.services.providers.provider import ProviderError
 from turnlog.services.providers.scripted import Scripted
 
 Cancel = Callable[[Orchestrator, anyio.Event], Awaitable[None]]
@@ -179,3 +180,33 @@ async def test_a_prompt_cancelled_while_postponed_leaves_nothing(cancel: Cancel)
     await cancel(orchestrator, postponed)
     assert (orchestrator.get_history(), orchestrator.view()) == ((), ())
     assert [type(event.error) for event in events] == [PromptCancelledError]
+
+
+@pytest.mark.usefixtures("short_grace")
+async def test_without_a_cancellation_the_end_of_a_failed_turn_has_the_time_it_needs() -> None:
+    async def take_longer_than_the_grace() -> None:
+        await anyio.sleep(0.15)
+
+    recorder = Recorder(on_finished=take_longer_than_the_grace)
+    with pytest.raises(ProviderError):
+        await Orchestrator(Breaking(ProviderError("no luck")), recorder=recorder).prompt("Hi")
+    assert [end.outcome for end in recorder.ends] == ["failed"]
+
+
+async def test_a_failure_that_is_being_recorded_when_the_caller_cancels_is_still_told_as_a_failure(
+    cancel: Cancel,
+) -> None:
+    recording = anyio.Event()
+    events: list[ResponseEvent] = []
+
+    async def take_a_while() -> None:
+        recording.set()
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+
+    error = ProviderError("no luck")
+    recorder = Recorder(on_finished=take_a_while)
+    orchestrator = Orchestrator(Breaking(error), recorder=recorder, response_listeners=[events.append])
+    await cancel(orchestrator, recording)
+    assert [event.error for event in events] == [error]
+    assert [end.outcome for end in recorder.ends] == ["failed"]
