@@ -1,6 +1,7 @@
 """Prompts that their caller gives up (orchestrator.md, "A turn", last row)."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 
 import anyio
@@ -13,7 +14,7 @@ from turnlog.services.orchestrator.errors import PromptCancelledError
 from turnlog.services.orchestrator.exchange_events import ResponseEvent
 from turnlog.services.orchestrator.interceptors import PendingPrompt
 from turnlog.services.orchestrator.orchestrator import Orchestrator
-from turnlog.services.providers.provider import ProviderError
+from turnlog.services.providers.provider import ProviderError, ProviderRequest
 from turnlog.services.providers.scripted import Scripted
 
 Cancel = Callable[[Orchestrator, anyio.Event], Awaitable[None]]
@@ -210,3 +211,48 @@ async def test_a_failure_that_is_being_recorded_when_the_caller_cancels_is_still
     await cancel(orchestrator, recording)
     assert [event.error for event in events] == [error]
     assert [end.outcome for end in recorder.ends] == ["failed"]
+
+
+async def test_a_sync_listener_that_does_not_end_keeps_no_caller_from_leaving() -> None:
+    let_on = threading.Event()
+    loop, begun = asyncio.get_running_loop(), anyio.Event()
+
+    def wait(_event: ResponseEvent) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        assert let_on.wait(WAIT_S)
+
+    orchestrator = Orchestrator(Scripted(["yes"]), response_listeners=[wait])
+    try:
+        with anyio.fail_after(WAIT_S / 2):
+            await by_scope(orchestrator, begun)
+    finally:
+        let_on.set()
+    assert len(orchestrator.get_history()) == 2
+
+
+class Answer:
+    """An answer that is no generator: nobody closes it unless told to."""
+
+    def __init__(self) -> None:
+        self.waiting = anyio.Event()
+        self.is_closed = False
+
+    def stream(self, _request: ProviderRequest) -> "Answer":
+        return self
+
+    def __aiter__(self) -> "Answer":
+        return self
+
+    async def __anext__(self) -> str:
+        self.waiting.set()
+        await anyio.sleep_forever()
+        return ""
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+async def test_whatever_iterator_an_answer_is_it_is_closed_when_the_caller_leaves(cancel: Cancel) -> None:
+    answer = Answer()
+    await cancel(Orchestrator(answer), answer.waiting)
+    assert answer.is_closed

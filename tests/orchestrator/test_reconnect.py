@@ -199,6 +199,8 @@ async def test_b71_a_saved_state_keeps_no_listeners() -> None:
 class Page:
     """Listens to the orchestrator that it owns."""
 
+    pickled = 0
+
     def __init__(self) -> None:
         self.heard = 0
         self.orchestrator = Orchestrator(Remembering(["one"]), response_listeners=[self.listen])
@@ -206,12 +208,17 @@ class Page:
     def listen(self, _event: ResponseEvent) -> None:
         self.heard += 1
 
+    def __getstate__(self) -> dict[str, Any]:
+        type(self).pickled += 1
+        return self.__dict__
+
 
 async def test_b71_an_object_that_listens_to_its_own_orchestrator_is_pickled_as_one() -> None:
     page: Page = pickle.loads(pickle.dumps(Page()))  # noqa: S301 - just written
     await page.orchestrator.reconnect(Remembering(["two"])).apply()
     await page.orchestrator.prompt("Hi")
     assert page.heard == 1
+    assert Page.pickled == 2, "once to see whether it pickles, once for good"
 
 
 async def test_b69_a_pickle_keeps_what_was_shown_instead_of_an_answer() -> None:

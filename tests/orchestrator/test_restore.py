@@ -124,10 +124,11 @@ async def test_b51_a_history_is_longer_than_what_a_provider_remembers() -> None:
 
 def test_b52_a_provider_that_refuses_the_history_can_be_used_again() -> None:
     provider = Remembering(refusal=RuntimeError("too much"))
-    with pytest.raises(RuntimeError, match="too much"):
+    with pytest.raises(RuntimeError, match="too much") as raised:
         Orchestrator(provider, history=EXCHANGE)
     provider.refusal = None
     assert Orchestrator(provider, history=EXCHANGE).get_history() == tuple(EXCHANGE)
+    assert raised.value.__traceback__ is not None, "what failed is still referred to, and yet holds nothing"
 
 
 async def test_b53_b54_a_provider_whose_memory_lives_elsewhere_may_ignore_the_history() -> None:
