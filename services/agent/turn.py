@@ -65,7 +65,7 @@ class Turn:
             if not calls:
                 self.messages.append({"role": "assistant", "content": self.text})
                 return
-            self.messages.append(_calling(self.text, calls))
+            self.messages.append(calling(self.text, calls))
             for call in calls:
                 self.messages.append(await self._result(call))
 
@@ -80,7 +80,8 @@ class Turn:
         return {"role": "tool", "content": text, "tool_call_id": call.id, "name": call.name}
 
 
-def _calling(text: str, calls: Sequence[ToolCall]) -> AgentMessage:
+def calling(text: str, calls: Sequence[ToolCall]) -> AgentMessage:
+    """The assistant's message that makes these calls."""
     return {
         "role": "assistant",
         "content": text or None,

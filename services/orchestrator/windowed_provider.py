@@ -13,6 +13,7 @@ from turnlog.domain.history.chat import ChatMessage, ChatRole
 from turnlog.domain.history.messages import AgentMessage
 from turnlog.domain.history.provider_valid import Placed, provider_valid
 from turnlog.domain.history.window import last_turns, within_tokens
+from turnlog.services.agent.turn import calling
 from turnlog.services.orchestrator.content_parts import user_content
 from turnlog.services.orchestrator.errors import MissingArgumentError
 from turnlog.services.orchestrator.llm_provider import AttachmentsByMessageId, closing
@@ -107,11 +108,4 @@ def _message(said: ChatMessage, attachments: AttachmentsByMessageId) -> AgentMes
 def _answer(text: str, calls: Sequence[ToolCall]) -> AgentMessage:
     if not calls:
         return {"role": "assistant", "content": text}
-    return {
-        "role": "assistant",
-        "content": text or None,
-        "tool_calls": [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in calls
-        ],
-    }
+    return calling(text, calls)

@@ -1,6 +1,6 @@
 """What history snapshots need of the tables, in every generation of them.
 
-Only this revision's turnlog writes agent messages, so an older database has none and needs nothing filled in there.
+Agent messages that are there already get zeros and false: `turnlog rebuild` gives them what the fold makes.
 """
 
 from typing import Any
