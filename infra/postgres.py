@@ -17,7 +17,13 @@ from sqlalchemy.pool import NullPool
 
 from turnlog.domain.errors import Bug, Misconfigured, Unavailable
 from turnlog.infra.postgres_connection import Connection, PooledConnection, check_server, connect, driver_dsn
-from turnlog.infra.postgres_errors import DRIVER_ERRORS, connection_was_lost, translate_errors_of, translated
+from turnlog.infra.postgres_errors import (
+    DRIVER_ERRORS,
+    connection_was_lost,
+    table_was_missing,
+    translate_errors_of,
+    translated,
+)
 
 ACQUIRE_S = 10.0
 CLOSE_S = 5.0
@@ -142,9 +148,11 @@ class Database:
     async def read(self, query: Callable[[Connection], Awaitable[T]]) -> T:
         """Run an idempotent read, and once more if its connection turns out to be gone (a restart, a lost idle one).
 
-        Idle connections end together more often than not, so the second try takes a new one. Raises Unavailable after
+        Idle connections end together more often than not, so the second try takes a new one. It is also tried again
+        if its generation of tables was dropped before this process looked which one is live. Raises Unavailable after
         `READ_S` (and `CLOSE_S`, to get rid of the connection).
         """
+        generation = self._generation
         with translated(), anyio.fail_after(READ_S):
             try:
                 async with self.connection() as connection:
@@ -152,8 +160,11 @@ class Database:
             except Unavailable as error:
                 if not connection_was_lost(error):
                     raise
-            if None in self._pools:
-                await self._pools[None].expire_connections()
+                if None in self._pools:
+                    await self._pools[None].expire_connections()
+            except Bug as error:
+                if not table_was_missing(error) or await self.refresh_generation() == generation:
+                    raise
             async with self.connection() as connection:
                 return await query(connection)
 

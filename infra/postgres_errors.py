@@ -55,6 +55,11 @@ def connection_was_lost(error: Unavailable) -> bool:
     return isinstance(cause, lost) and not isinstance(cause, TimeoutError)
 
 
+def table_was_missing(error: Bug) -> bool:
+    """Whether a translated error says that a table that a statement names isn't there (any more)."""
+    return isinstance(error.__cause__, asyncpg.UndefinedTableError)
+
+
 def _on_engine_error(context: ExceptionContext) -> None:
     error = context.original_exception
     driver_error = error.__cause__ or error  # the dialect wraps the driver's

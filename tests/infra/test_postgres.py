@@ -199,6 +199,26 @@ async def test_after_a_flip_new_connections_are_of_the_new_generation(opened: Da
         assert await former.fetchval(live) == "turnlog_g1"
 
 
+async def test_a_read_of_a_generation_that_was_dropped_unnoticed_goes_to_the_live_one(opened: Database) -> None:
+    async def schema(connection: "asyncpg.Connection[Any]") -> str:
+        await connection.fetch("SELECT * FROM sessions")
+        found: str = await connection.fetchval("SELECT current_schema()")
+        return found
+
+    assert await opened.read(schema) == "turnlog_g1"
+    await generations.create_generation(opened.engine, 2)
+    async with opened.patient_connection() as connection:
+        await generations.flip(connection, 2)
+    assert await opened.read(schema) == "turnlog_g1", "nobody has looked yet"
+    await generations.drop_generation(opened.engine, 1)
+    async with opened.connection(generation=1) as stale:
+        with pytest.raises(asyncpg.UndefinedTableError):
+            await schema(stale)
+    assert [await opened.read(schema) for _ in range(3)] == ["turnlog_g2"] * 3
+    with pytest.raises(Bug, match="42P01"):
+        await opened.read(lambda connection: connection.fetch("SELECT * FROM nothing"))
+
+
 async def test_closing_cuts_off_a_connection_that_stays_in_use(
     database: PlainDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
