@@ -201,22 +201,28 @@ class PostgresLog:
         return batch
 
     async def _write(self, batch: list[_Pending]) -> None:
-        events = [pending.event for pending in batch]
+        stored = False
         try:
             async with self._database.connection() as connection:
-                base, appended_ms = await rows.append(connection, events)
+                base, appended_ms = await rows.append(connection, [pending.event for pending in batch])
+                # Before the connection is given back: that takes turns of the loop.
+                stored = True
+                self._stored(batch, base, appended_ms)
         except Unavailable:
-            await self._resolve(batch)
-            return
+            if not stored:
+                await self._resolve(batch)
         except TurnlogError as error:
+            if stored:
+                raise
             await self._isolate(batch, error)
-            return
         except asyncio.CancelledError:
             for pending in batch:
                 _answer(pending, OutcomeUnknown("the log is closing; the event may be stored"))
             raise
-        self._tail.extend(events, base, appended_ms)
-        self._known_end = base + len(events)
+
+    def _stored(self, batch: list[_Pending], base: int, appended_ms: int) -> None:
+        self._tail.extend([pending.event for pending in batch], base, appended_ms)
+        self._known_end = base + len(batch)
         for index, pending in enumerate(batch):
             if not pending.answer.done():
                 pending.answer.set_result(Position(0, base + index))

@@ -124,8 +124,9 @@ class PartitionProjection:
                 connection, before, after, effects, lease_ms=self._lease_ms, passing=failpoint
             )
             failpoint("after-commit")
-        self.held = after
-        self._tell(effects.changes)
+            # Before the connection is given back: that takes turns of the loop.
+            self.held = after
+            self._tell(effects.changes)
 
     def _tell(self, changes: Sequence[SessionChange]) -> None:
         self._on_applied(self.held.partition, self.held.next_offset, changes)

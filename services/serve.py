@@ -8,6 +8,7 @@ import structlog
 from turnlog.infra.settings import Settings
 from turnlog.services.composition import open_turnlog
 from turnlog.services.end_deadline import end_within
+from turnlog.services.garbage import look_for_garbage_less_often
 from turnlog.services.http.app import AppParts, create_app
 from turnlog.services.http.options import HttpOptions, check_options
 from turnlog.services.http.server import new_server
@@ -39,6 +40,7 @@ async def serve(settings: Settings) -> None:
             on_listening=lambda port: _listening(options.host, port),
             on_ending=lambda: end_within(settings.shutdown_timeout_s),
         )
+        look_for_garbage_less_often()
         await server.serve()
     _log.info("stopped")
 
@@ -46,6 +48,7 @@ async def serve(settings: Settings) -> None:
 async def project(settings: Settings) -> None:
     """Project this process's share of the partitions until SIGTERM or SIGINT."""
     async with open_turnlog(settings, projecting=True):
+        look_for_garbage_less_often()
         _log.info("projecting")
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async for _ in signals:

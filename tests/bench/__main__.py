@@ -28,6 +28,7 @@ from turnlog.infra.embedded_postgres import embedded_postgres
 from turnlog.infra.settings import load_settings
 from turnlog.infra.structured_logs import configure_logging
 from turnlog.services.composition import Turnlog, open_turnlog
+from turnlog.services.garbage import look_for_garbage_less_often
 
 
 @asynccontextmanager
@@ -37,6 +38,7 @@ async def _in_process() -> AsyncIterator[tuple[Turnlog, str]]:
             embedded_postgres(data_dir) as postgres,
             open_turnlog(load_settings({"database_url": postgres.dsn})) as running,
         ):
+            look_for_garbage_less_often()  # as a server does
             yield running, postgres.dsn
 
 
